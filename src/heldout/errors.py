@@ -1,0 +1,99 @@
+"""Every error that Heldout raises on purpose.
+
+HeldoutError
+├── SetupError           the user can mend it: config, files, keys, missing extras (exit code 2)
+├── BudgetExhausted      a limit of the ledger would be passed (exit code 3, in one place)
+└── BoundaryError        third-party or user code failed; the subclass names the boundary
+    ├── ModelError       a model did not answer
+    ├── SandboxError     a sandbox did not run
+    ├── HarnessError     a harness raised
+    ├── TaskError        a task source or a grader raised, or graded outside [0, 1]
+    ├── ImproverError    an improver raised or returned nothing usable
+    └── StoreError       the journal, a folder or the index is damaged or cannot be written
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+__all__ = [
+    "BoundaryError",
+    "BudgetExhausted",
+    "HarnessError",
+    "HeldoutError",
+    "ImproverError",
+    "ModelError",
+    "SandboxError",
+    "SetupError",
+    "StoreError",
+    "TaskError",
+    "boundary",
+    "need",
+]
+
+
+class HeldoutError(Exception):
+    """Base of every deliberate error."""
+
+
+class SetupError(HeldoutError):
+    """Wrong use that the user can mend; shown without a traceback, exit code 2."""
+
+
+class BudgetExhausted(HeldoutError):
+    """Reserving this work would pass a limit; the run stops and stays usable."""
+
+
+class BoundaryError(HeldoutError):
+    """Code that is not ours failed; the subclass names where."""
+
+
+class ModelError(BoundaryError):
+    """A model did not answer (after its retries)."""
+
+
+class SandboxError(BoundaryError):
+    """A sandbox could not start or was refused."""
+
+
+class HarnessError(BoundaryError):
+    """A harness raised while it ran a task."""
+
+
+class TaskError(BoundaryError):
+    """A task source or a grader failed."""
+
+
+class ImproverError(BoundaryError):
+    """An improver raised, or what it returned cannot be used."""
+
+
+class StoreError(BoundaryError):
+    """What is on disk is damaged, or the disk refused a write."""
+
+
+@contextmanager
+def boundary(error: type[BoundaryError], what: str) -> Iterator[None]:
+    """Run code that is not ours; whatever it raises becomes `error`, chained.
+
+    `HeldoutError` passes through unchanged, so an inner boundary keeps its name.
+    """
+    try:
+        yield
+    except HeldoutError:
+        raise
+    except Exception as cause:
+        raise error(f"{what}: {type(cause).__name__}: {cause}") from cause
+
+
+def need(module: str, *, extra: str) -> ModuleType:
+    """Import an optional dependency, or say which command installs it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as cause:
+        raise SetupError(
+            f"{module!r} is not installed; it belongs to the extra {extra!r}: pip install 'heldout[{extra}]'"
+        ) from cause

@@ -1,0 +1,48 @@
+"""The seam to acceptance rules: one generation's paired scores in, a decision with its evidence out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heldout.records import Comparison, Decision
+from heldout.stats import VarianceComponents
+
+__all__ = ["Gate", "GenerationTable"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GenerationTable:
+    """Scores of an incumbent and its K candidates on the same n select tasks.
+
+    NaN is *not measured*: it is neither right nor wrong.
+    """
+
+    incumbent: NDArray[np.float64]
+    """Shape (n, repeats)."""
+    candidates: NDArray[np.float64]
+    """Shape (K, n, repeats)."""
+    edit_sizes: NDArray[np.int64]
+    """Shape (K,): bytes changed against the incumbent; ties go to the smaller edit."""
+    seed: int = 0
+    """Seeds what a rule draws (halves, item order); a rule is a pure function of the table."""
+    past: tuple[VarianceComponents, ...] = ()
+    """Estimates of earlier generations, for rules with an online prior."""
+    fresh: Comparison | None = None
+    """The winner's confirmation on new tasks, once a gate has answered CONFIRM."""
+
+
+class Gate(Protocol):
+    """An acceptance rule."""
+
+    name: str
+    repeats: int
+    """Repeats of each evaluation that the rule asks for."""
+    fresh_tasks: int
+    """New tasks that the rule asks for after CONFIRM; 0 for rules that never answer CONFIRM."""
+
+    def decide(self, table: GenerationTable) -> Decision:
+        """Pure: the same table gives the same decision. Missing scores never become zeros."""

@@ -1,0 +1,44 @@
+"""The seam to harnesses: a candidate folder and a model solve one task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from heldout.models.base import Model
+from heldout.records import Candidate, Record, Spend, Task, Trajectory
+
+__all__ = ["Episode", "Harness", "Preparation"]
+
+
+class Preparation(Record):
+    """What a harness measured once for a candidate (for example a calibration); journaled, never paid twice."""
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    spend: Spend = Spend()
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """The surroundings of one run: model, seed and what `prepare` returned."""
+
+    model: Model
+    seed: int
+    prepared: Preparation
+
+
+class Harness(Protocol):
+    """How a candidate and a model solve a task. Instances are immutable and picklable."""
+
+    fingerprint: str
+    """Identity of the harness and its settings, a part of every cache key."""
+
+    def prepare(self, candidate: Candidate, model: Model) -> Preparation:
+        """Measure what every task of this candidate will need. May be trivial."""
+
+    def run(self, candidate: Candidate, task: Task, episode: Episode) -> Trajectory:
+        """Solve the task. Raises `ModelError` where the model did not answer, which counts as not measured."""
+
+    def bound(self, candidate: Candidate, task: Task, model: Model) -> Spend:
+        """An upper bound on what `run` may spend, for the ledger's reservation."""
