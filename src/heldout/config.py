@@ -9,7 +9,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 
@@ -47,7 +47,7 @@ class TasksConfig(Record):
     """File or folder that the source reads; relative paths are relative to the working folder."""
     grader: str | None = None
     """`label`, `number`, `exact`, `contains`, or `package.module:function`; None takes the source's own."""
-    train: int = Field(default=64, ge=1)
+    train: int = Field(default=128, ge=1)
     """Tasks whose bodies and answers the improver may see."""
     select: int = Field(default=64, ge=1)
     """Tasks that gates score; the improver never sees their bodies."""
@@ -115,7 +115,7 @@ class ImproverConfig(Record):
 class SearchConfig(Record):
     """How much is tried."""
 
-    generations: int = Field(default=4, ge=1, le=10000)
+    generations: int = Field(default=8, ge=1, le=10000)
     candidates: int = Field(default=4, ge=1, le=1000)
     """Proposals per generation (K)."""
     iterate: bool = True
@@ -276,11 +276,14 @@ def _explain(cause: ValidationError) -> list[str]:
 
 
 def _allowed(where: Sequence[str]) -> list[str]:
-    model: Any = RunConfig
+    """Keys of the table at `where`; the names inside `budget.prices` are the user's own."""
+    if where[:2] == ["budget", "prices"]:
+        return sorted(Price.model_fields)
+    model: type[Record] = RunConfig
     for part in where:
-        annotation = model.model_fields[part].annotation if hasattr(model, "model_fields") else None
-        options = [annotation, *getattr(annotation, "__args__", ())]
-        model = next((option for option in options if hasattr(option, "model_fields")), Price)
+        annotation = model.model_fields[part].annotation
+        options = (annotation, *get_args(annotation))
+        model = next(option for option in options if isinstance(option, type) and issubclass(option, Record))
     return sorted(model.model_fields)
 
 

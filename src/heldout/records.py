@@ -36,9 +36,12 @@ __all__ = [
 
 
 class Record(BaseModel):
-    """Base of everything that crosses a disk, a process or a network."""
+    """Base of everything that crosses a disk, a process or a network.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Infinite numbers are written as the JSON text "Infinity", so that they come back.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
 def digest_of(value: Any) -> str:

@@ -1,0 +1,7 @@
+"""Readers of published data in its published file formats; the data is the user's."""
+
+from heldout.benchmarks.banking77 import Banking77Source
+from heldout.benchmarks.gsm8k import Gsm8kSource
+from heldout.benchmarks.trec import TrecSource, trec6, trec50
+
+__all__ = ["Banking77Source", "Gsm8kSource", "TrecSource", "trec6", "trec50"]

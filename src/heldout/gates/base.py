@@ -36,13 +36,19 @@ class GenerationTable:
 
 
 class Gate(Protocol):
-    """An acceptance rule."""
+    """An acceptance rule. A plug-in is a class that takes the `GateConfig` as its only argument."""
 
-    name: str
-    repeats: int
-    """Repeats of each evaluation that the rule asks for."""
-    fresh_tasks: int
-    """New tasks that the rule asks for after CONFIRM; 0 for rules that never answer CONFIRM."""
+    @property
+    def name(self) -> str:
+        """Short name, as in `gate.kind`."""
+
+    @property
+    def repeats(self) -> int:
+        """Repeats of each evaluation that the rule asks for."""
+
+    @property
+    def fresh_tasks(self) -> int:
+        """New tasks that the rule asks for after CONFIRM; 0 for rules that never answer CONFIRM."""
 
     def decide(self, table: GenerationTable) -> Decision:
         """Pure: the same table gives the same decision. Missing scores never become zeros."""

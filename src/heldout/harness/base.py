@@ -41,4 +41,7 @@ class Harness(Protocol):
         """Solve the task. Raises `ModelError` where the model did not answer, which counts as not measured."""
 
     def bound(self, candidate: Candidate, task: Task, model: Model) -> Spend:
-        """An upper bound on what `run` may spend, for the ledger's reservation."""
+        """An upper bound on what `run` may spend, for the ledger's reservation.
+
+        Raises `HarnessError`, which names the fault, for a candidate that this harness cannot run.
+        """

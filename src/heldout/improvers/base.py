@@ -49,5 +49,8 @@ class View:
 class Improver(Protocol):
     """Something that proposes a changed candidate."""
 
+    uses_model: bool
+    """Whether a proposal costs model calls, which are then reserved before it is asked for."""
+
     def propose(self, view: View) -> Proposal | None:
         """One proposal, or None when there is nothing left to try. Same view, same proposal, where it can."""

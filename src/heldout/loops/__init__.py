@@ -1,0 +1,21 @@
+"""The loops: programs that move track heads forward under gates."""
+
+from heldout.loops.base import LOOPS, Found, Loop, load_loop, preset
+from heldout.loops.noise import measure_noise
+from heldout.loops.recorder import Recorder
+from heldout.loops.session import CandidateStore, Scored, Session, mean_score, score_column
+
+__all__ = [
+    "LOOPS",
+    "CandidateStore",
+    "Found",
+    "Loop",
+    "Recorder",
+    "Scored",
+    "Session",
+    "load_loop",
+    "mean_score",
+    "measure_noise",
+    "preset",
+    "score_column",
+]

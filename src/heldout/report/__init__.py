@@ -1,0 +1,29 @@
+"""What a run says to a person: one set of queries, a terminal summary, a JSON object and one HTML file."""
+
+from heldout.report.correction import modelled_overstatement
+from heldout.report.diffs import DiffLine, FileDiff, LineKind, Span, diff_files
+from heldout.report.history import CandidateRow, Fate, GenerationRow, candidates, generations, oracle_role
+from heldout.report.html import render_page, write_report
+from heldout.report.page import Page, gather
+from heldout.report.queries import (
+    Flicker,
+    Flips,
+    LedgerRow,
+    Mean,
+    Means,
+    MissingReason,
+    audits,
+    flickering,
+    flips,
+    ledger_rows,
+    means,
+    missing_reasons,
+    noise,
+    payloads,
+    role_scores,
+)
+from heldout.report.summary import End, Gains, RunSummary, summary
+from heldout.report.summary_json import RunJson, run_json
+from heldout.report.verdict import Verdict, verdict
+
+__all__ = []

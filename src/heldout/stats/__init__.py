@@ -1,0 +1,82 @@
+"""Paired tests, intervals, noise, selection bias and sequential rules: pure functions on arrays, numpy only."""
+
+from __future__ import annotations
+
+from heldout.stats.components import (
+    VarianceComponents,
+    bayes_threshold,
+    pool_components,
+    shared_noise_posterior,
+    variance_components,
+)
+from heldout.stats.distributions import beta_quantile, incomplete_beta, normal_quantile, t_quantile, t_tail
+from heldout.stats.intervals import bootstrap_interval, conditional_odds_interval, wilson_interval
+from heldout.stats.noise import (
+    audit_standard_error,
+    expected_flips,
+    flip_rate,
+    noise_floor,
+    repeat_flip_rate,
+    tasks_to_decide,
+)
+from heldout.stats.paired import (
+    EQUAL_WITHIN,
+    MeanInterval,
+    PairedCounts,
+    PairedDifference,
+    mcnemar_exact,
+    mean_interval,
+    mean_measured,
+    paired_counts,
+    paired_difference,
+    paired_t_test,
+    task_differences,
+)
+from heldout.stats.selection import (
+    CommittedOverstatement,
+    committed_overstatement,
+    expected_max_normal,
+    selection_overstatement,
+)
+from heldout.stats.sequential import PaceDecision, ladder_accepts, pace_decision, pace_wealth
+
+__all__ = [
+    "EQUAL_WITHIN",
+    "CommittedOverstatement",
+    "MeanInterval",
+    "PaceDecision",
+    "PairedCounts",
+    "PairedDifference",
+    "VarianceComponents",
+    "audit_standard_error",
+    "bayes_threshold",
+    "beta_quantile",
+    "bootstrap_interval",
+    "committed_overstatement",
+    "conditional_odds_interval",
+    "expected_flips",
+    "expected_max_normal",
+    "flip_rate",
+    "incomplete_beta",
+    "ladder_accepts",
+    "mcnemar_exact",
+    "mean_interval",
+    "mean_measured",
+    "noise_floor",
+    "normal_quantile",
+    "pace_decision",
+    "pace_wealth",
+    "paired_counts",
+    "paired_difference",
+    "paired_t_test",
+    "pool_components",
+    "repeat_flip_rate",
+    "selection_overstatement",
+    "shared_noise_posterior",
+    "t_quantile",
+    "t_tail",
+    "task_differences",
+    "tasks_to_decide",
+    "variance_components",
+    "wilson_interval",
+]

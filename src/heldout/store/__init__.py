@@ -1,0 +1,39 @@
+"""A run on disk: the journal that is the truth, candidates named by content, and views rebuilt from both."""
+
+from heldout.store.base import EventLog
+from heldout.store.folders import (
+    export_candidate,
+    load_candidate,
+    read_folder,
+    save_blob,
+    save_candidate,
+    write_atomic,
+)
+from heldout.store.index import Index
+from heldout.store.journal import Journal, payload_json, read_events
+from heldout.store.lineage import Lineage, Node, NodeStatus
+from heldout.store.lock import LockHolder, RunLock
+from heldout.store.run_folder import RunFolder, list_runs
+from heldout.store.toml import toml_text
+
+__all__ = [
+    "EventLog",
+    "Index",
+    "Journal",
+    "Lineage",
+    "LockHolder",
+    "Node",
+    "NodeStatus",
+    "RunFolder",
+    "RunLock",
+    "export_candidate",
+    "list_runs",
+    "load_candidate",
+    "payload_json",
+    "read_events",
+    "read_folder",
+    "save_blob",
+    "save_candidate",
+    "toml_text",
+    "write_atomic",
+]

@@ -1,0 +1,120 @@
+"""Durable steps: what the journal already holds is read back, never done twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from heldout.errors import StoreError
+from heldout.harness.base import Preparation
+from heldout.records import Outcome, OutcomeStatus, Record
+from heldout.store import EventLog
+from heldout.store.events import PAYLOADS, Event, Prepared
+
+__all__ = ["Recorder"]
+
+R = TypeVar("R", bound=Record)
+
+_REPEATABLE = frozenset({"run.resumed", "run.finished", "audit.opened", "audit"})
+"""Kinds that may come any number of times: they are kept in order and never deduplicated."""
+
+_SETTLED = frozenset({"decision", "noise.measured", "audit", "run.finished"})
+"""Kinds that rest on the outcomes before them."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """A journal with a memory of its own past.
+
+    A loop is a deterministic program: run again over the same journal it asks for the same steps in
+    the same order, and gets the recorded answers until the record ends.
+    """
+
+    journal: EventLog
+    steps: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    trail: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    """Repeatable kinds, each in the order of the journal."""
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    prepared: dict[str, Preparation] = field(default_factory=dict)
+
+    @classmethod
+    def replay(cls, journal: EventLog, events: Iterable[Event]) -> Recorder:
+        """A recorder that knows `events`. Missing outcomes that no decision has used yet are forgotten: they are
+        measured again, since a person who resumes after an outage wants them."""
+        recorder = cls(journal)
+        unsettled: list[str] = []
+        for event in events:
+            if event.kind == "outcome":
+                outcome = Outcome.model_validate(event.data)
+                recorder.outcomes[outcome.key] = outcome
+                if outcome.status is OutcomeStatus.NOT_MEASURED:
+                    unsettled.append(outcome.key)
+            elif event.kind == "prepared":
+                entry = Prepared.model_validate(event.data)
+                recorder.prepared[entry.key] = Preparation(values=entry.values, spend=entry.spend)
+            elif event.kind in _REPEATABLE:
+                recorder.trail.setdefault(event.kind, []).append(event.data)
+            else:
+                recorder.steps[(event.kind, _step_key(event.kind, event.data))] = event.data
+            if event.kind in _SETTLED:
+                unsettled.clear()
+        for key in unsettled:
+            recorder.outcomes.pop(key, None)
+        return recorder
+
+    def find(self, kind: str, key: str, record: type[R]) -> R | None:
+        """The recorded step of this kind and key, or None."""
+        data = self.steps.get((kind, key))
+        return None if data is None else record.model_validate(data)
+
+    def last(self, kind: str, record: type[R]) -> R | None:
+        """The newest event of a repeatable kind, or None."""
+        found = self.trail.get(kind)
+        return record.model_validate(found[-1]) if found else None
+
+    def add(self, kind: str, payload: Record) -> None:
+        """Append an event of a repeatable kind."""
+        self.journal.append(kind, payload)
+        self.trail.setdefault(kind, []).append(json.loads(payload.model_dump_json()))
+
+    def record(self, kind: str, payload: R) -> R:
+        """Append the step, or check that it equals the recorded one and return that.
+
+        Raises `StoreError` when a recomputed step differs from the journal: code or data changed under the run.
+        """
+        data = json.loads(payload.model_dump_json())
+        key = _step_key(kind, data)
+        old = self.steps.get((kind, key))
+        if old is None:
+            self.journal.append(kind, payload)
+            self.steps[(kind, key)] = data
+            return payload
+        recorded = type(payload).model_validate(old)
+        if recorded != payload:
+            raise StoreError(
+                f"{kind} {key!r} was recorded as {recorded!r} and is now {payload!r}: the code or the tasks changed "
+                "since this run began, so it cannot be continued; start a new run"
+            )
+        return recorded
+
+
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "run.started": (),
+    "split": (),
+    "noise.measured": (),
+    "candidate": ("digest",),
+    "proposal": ("generation", "index"),
+    "generation.started": ("generation",),
+    "noise.estimated": ("generation",),
+    "decision": ("generation",),
+    "track.moved": ("track", "generation"),
+    "role.scored": ("role", "candidate"),
+}
+"""The fields that tell one step of a kind from another."""
+
+
+def _step_key(kind: str, data: Mapping[str, Any]) -> str:
+    defaults = PAYLOADS[kind].model_fields
+    return "/".join(str(data.get(name, defaults[name].default)) for name in _KEYS[kind])

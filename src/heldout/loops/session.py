@@ -1,0 +1,160 @@
+"""The state of one run and the durable steps that every loop is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heldout.config import RunConfig
+from heldout.errors import ModelError
+from heldout.gates import Gate
+from heldout.improvers import Attempt, Improver
+from heldout.ledger import Ledger
+from heldout.loops.recorder import Recorder
+from heldout.records import Candidate, Outcome, Spend, Task
+from heldout.rollouts import Engine, Sweep
+from heldout.store.events import CandidateAdded, TrackMoved
+from heldout.tasks import TaskSet
+
+__all__ = ["CandidateStore", "Scored", "Session", "mean_score", "score_column", "unscored"]
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateStore:
+    """Where candidate folders are kept: two functions of the run's folder."""
+
+    save: Callable[[Candidate], object]
+    load: Callable[[str], Candidate]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """A candidate with its select scores, shape (n, repeats), NaN where not measured."""
+
+    candidate: Candidate
+    scores: NDArray[np.float64]
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over measured tasks, or None."""
+        return mean_score(self.scores)
+
+
+@dataclass(slots=True)
+class Session:
+    """Everything a loop works with. It holds no body of a sealed task, and no improver can reach it."""
+
+    config: RunConfig
+    tasks: TaskSet
+    recorder: Recorder
+    ledger: Ledger
+    engine: Engine
+    improver: Improver
+    improver_model: str
+    """Name that the ledger prices proposals by."""
+    gate: Gate
+    store: CandidateStore
+    check: Callable[[Candidate], str | None]
+    """Says what makes a candidate invalid for the harness, or None."""
+    heads: dict[str, Scored] = field(default_factory=dict)
+    """The current head of each track; what a run that stops early returns."""
+    start: Scored | None = None
+    """The start, once it was scored on select."""
+    history: list[Attempt] = field(default_factory=list)
+
+    def add_candidate(self, candidate: Candidate, added: CandidateAdded) -> None:
+        """Put a candidate's folder, then its place in the lineage, on record."""
+        self.store.save(candidate)
+        if not self.known(added.digest):
+            self.recorder.record("candidate", added)
+
+    def known(self, digest: str) -> bool:
+        """Whether a candidate of this content is already in the lineage."""
+        return self.recorder.find("candidate", digest, CandidateAdded) is not None
+
+    def candidates(self) -> list[str]:
+        """Digests of every candidate in the lineage, in the order in which they came."""
+        return [key for kind, key in self.recorder.steps if kind == "candidate"]
+
+    def move(self, head: Scored, moved: TrackMoved) -> None:
+        """Move a track's head, and keep room for the audit of the new one."""
+        self.recorder.record("track.moved", moved)
+        self.heads[moved.track] = head
+
+    def measure(
+        self, candidate: Candidate, tasks: Sequence[Task], *, purpose: str, first_repeat: int = 0, repeats: int = 1
+    ) -> NDArray[np.float64]:
+        """Scores of shape (tasks, repeats) on train or select tasks."""
+        columns = [
+            score_column(self.engine.evaluate(Sweep(candidate, tasks, purpose, repeat), grade=self.tasks.grade))
+            for repeat in range(first_repeat, first_repeat + repeats)
+        ]
+        return np.stack(columns, axis=1)
+
+    def score_on_select(self, candidate: Candidate, *, first_repeat: int = 0) -> Scored:
+        """The candidate on the whole select role, as many repeats as the gate asks for."""
+        scores = self.measure(
+            candidate, self.tasks.select, purpose="select", first_repeat=first_repeat, repeats=self.gate.repeats
+        )
+        return Scored(candidate, scores)
+
+    def score_start(self, start: Candidate, *, track: str) -> Scored:
+        """The start on select, which becomes the track's head.
+
+        A model that answers nothing at all raises `ModelError` before more is spent.
+        """
+        self.add_candidate(start, CandidateAdded(digest=start.digest, parent=None, track=track, generation=0, index=0))
+        scored = self.score_on_select(start)
+        if scored.mean is None:
+            first = next(outcome.error for outcome in self.engine.recorded.values() if outcome.error)
+            raise ModelError(f"not one select task could be measured under the start: {first}")
+        self.heads[track] = self.start = scored
+        self.hold_audit(start, start)
+        return scored
+
+    def hold_audit(self, start: Candidate, final: Candidate) -> None:
+        """Keep room in the budget for the audit of `start` against `final`, at their measured cost so far.
+
+        Raises `BudgetExhausted` where the audit is no longer affordable.
+        """
+        n = self.config.tasks.audit * self.config.audit.repeats
+        engine = self.engine
+        one_each = _mean_spend(engine.recorded.values(), start.digest)
+        one_each = one_each + _mean_spend(engine.recorded.values(), final.digest)
+        longest = max(self.tasks.select, key=lambda task: len(task.input))
+        slack = _scaled(engine.harness.bound(final, longest, engine.model), engine.executor.workers)
+        need = _scaled(one_each, n) + slack.model_copy(update={"evaluations": 0, "calls": 0})
+        self.ledger.hold("audit", self.ledger.price(engine.model.name, need))
+
+
+def unscored(candidate: Candidate) -> Scored:
+    """A candidate of which nothing is measured."""
+    return Scored(candidate, np.full((1, 1), np.nan))
+
+
+def score_column(outcomes: Iterable[Outcome]) -> NDArray[np.float64]:
+    """Scores in order, shape (n,), NaN where not measured."""
+    return np.array([np.nan if outcome.score is None else outcome.score for outcome in outcomes], dtype=np.float64)
+
+
+def mean_score(scores: NDArray[np.float64]) -> float | None:
+    """Mean over tasks of the mean over measured repeats, of shape (n, repeats); None where nothing was measured."""
+    measured = ~np.isnan(scores)
+    counts = measured.sum(axis=1)
+    if not counts.any():
+        return None
+    sums = np.where(measured, scores, 0.0).sum(axis=1)
+    return float((sums[counts > 0] / counts[counts > 0]).mean())
+
+
+def _mean_spend(outcomes: Iterable[Outcome], digest: str) -> Spend:
+    spends = [outcome.spend for outcome in outcomes if outcome.candidate == digest]
+    return _scaled(sum(spends, start=Spend()), 1.0 / len(spends)) if spends else Spend()
+
+
+def _scaled(spend: Spend, factor: float) -> Spend:
+    """Every field times `factor`; fractions of a token are kept, since a mean is scaled up again."""
+    return Spend.model_construct(None, **{name: value * factor for name, value in spend})

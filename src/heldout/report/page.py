@@ -1,0 +1,235 @@
+"""Everything that the HTML page shows, gathered once from the index and the candidate folders."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from heldout.errors import StoreError
+from heldout.report.charts import Dot, GainMark, Point, Series, candidate_dots, gain_forest, level_curve
+from heldout.report.diffs import FileDiff, diff_files
+from heldout.report.history import CandidateRow, Fate, GenerationRow, candidates, generations, oracle_role
+from heldout.report.queries import (
+    Flicker,
+    Flips,
+    Mean,
+    Means,
+    MissingReason,
+    flickering,
+    flips,
+    means,
+    missing_reasons,
+    noise,
+)
+from heldout.report.summary import RunSummary, summary
+from heldout.report.verdict import Verdict, verdict
+from heldout.store import RunFolder
+from heldout.store.events import NoiseMeasured
+
+__all__ = ["Entry", "Page", "Round", "gather"]
+
+MAX_DIFFS = 200
+"""Proposals whose difference is written out; a page of thousands would be too large to open."""
+
+_CURVE_WIDTHS = (760, 340)
+_FOREST_WIDTHS = (760, 340)
+_Z95 = 1.96
+"""Normal quantile: the bands of the curve are drawn, not decided on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One proposal with its difference against its parent."""
+
+    row: CandidateRow
+    diff: tuple[FileDiff, ...] | None
+    """None where it is not written out, or a folder cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One generation: its decision and its proposals."""
+
+    generation: int
+    decided: GenerationRow | None
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """Each chart for a desk and for a phone; empty where there is nothing to draw."""
+
+    gains: tuple[Markup, ...]
+    curve: tuple[Markup, ...]
+    candidates: tuple[Markup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the template is given."""
+
+    summary: RunSummary
+    verdict: Verdict
+    charts: Charts
+    rounds: tuple[Round, ...]
+    change: tuple[FileDiff, ...] | None
+    final_files: Mapping[str, str] | None
+    noise: NoiseMeasured | None
+    flips: Flips | None
+    flickering: tuple[Flicker, ...]
+    missing: tuple[MissingReason, ...]
+    oracle: str | None
+    config: str | None
+    """Text of the run's config file, to repeat it with."""
+
+
+def gather(connection: sqlite3.Connection, run: RunFolder) -> Page:
+    """Read the run once; a candidate folder that cannot be read leaves its difference out, and nothing else."""
+    known = means(connection)
+    whole = summary(connection, known=known)
+    steps = generations(connection, known=known)
+    rows = candidates(connection, known=known)
+    folders = _Folders(run)
+    final = folders.files(whole.final.digest)
+    return Page(
+        summary=whole,
+        verdict=verdict(whole),
+        charts=_charts(whole, steps, rows, known),
+        rounds=_rounds(rows, steps, folders),
+        change=folders.diff(whole.start.digest, whole.final.digest),
+        final_files=final,
+        noise=noise(connection),
+        flips=flips(connection, whole.audit) if whole.audit else None,
+        flickering=flickering(connection),
+        missing=missing_reasons(connection),
+        oracle=oracle_role(connection),
+        config=_config(run),
+    )
+
+
+class _Folders:
+    """Candidate files by digest, each read once."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self._run = run
+        self._read: dict[str, Mapping[str, str] | None] = {}
+
+    def files(self, digest: str | None) -> Mapping[str, str] | None:
+        if digest is None:
+            return None
+        if digest not in self._read:
+            try:
+                self._read[digest] = self._run.load(digest).files
+            except StoreError:
+                self._read[digest] = None
+        return self._read[digest]
+
+    def diff(self, old: str | None, new: str | None) -> tuple[FileDiff, ...] | None:
+        before, after = self.files(old), self.files(new)
+        return None if before is None or after is None else diff_files(before, after)
+
+
+def _rounds(
+    rows: Sequence[CandidateRow], steps: Sequence[GenerationRow], folders: _Folders
+) -> tuple[Round, ...]:
+    shown = _written_out(rows)
+    entries: dict[int, list[Entry]] = {}
+    for place, row in enumerate(rows):
+        if row.fate is Fate.START:
+            continue
+        diff = folders.diff(row.parent, row.digest) if place in shown and row.parent else None
+        entries.setdefault(row.generation, []).append(Entry(row, diff))
+    decided = {step.generation: step for step in steps if step.decision is not None}
+    return tuple(
+        Round(generation, decided.get(generation), tuple(entries.get(generation, ())))
+        for generation in sorted(entries.keys() | decided.keys())
+    )
+
+
+def _written_out(rows: Sequence[CandidateRow]) -> frozenset[int]:
+    """Accepted proposals first, then the latest."""
+    order = sorted(range(len(rows)), key=lambda place: (rows[place].fate is Fate.ACCEPTED, place), reverse=True)
+    return frozenset(order[:MAX_DIFFS])
+
+
+def _charts(
+    whole: RunSummary, steps: Sequence[GenerationRow], rows: Sequence[CandidateRow], known: Means
+) -> Charts:
+    last = max((step.generation for step in steps), default=0)
+    series = _curve(whole, steps, known)
+    dots = _dots(rows)
+    incumbents = [
+        Point(step.generation, step.incumbent_select.value)
+        for step in steps
+        if step.generation and step.incumbent_select.value is not None
+    ]
+    marks = _marks(whole)
+    return Charts(
+        gains=tuple(gain_forest(marks, width=width) for width in _FOREST_WIDTHS if marks),
+        curve=tuple(level_curve(series, generations=last, width=width) for width in _CURVE_WIDTHS if series and last),
+        candidates=tuple(
+            candidate_dots(dots, incumbents, generations=last, width=width) for width in _CURVE_WIDTHS if dots and last
+        ),
+    )
+
+
+def _marks(whole: RunSummary) -> tuple[GainMark, ...]:
+    gains, audit = whole.gains, whole.audit
+    found = (
+        ("believed", "Believed", gains.believed, None),
+        ("model", "Corrected", gains.corrected, None),
+        ("measured", "Audited", gains.audited, audit.interval if audit else None),
+    )
+    return tuple(GainMark(tone, name, gain, ends) for tone, name, gain, ends in found if gain is not None)
+
+
+def _curve(whole: RunSummary, steps: Sequence[GenerationRow], known: Means) -> tuple[Series, ...]:
+    believed = _points([(step.generation, step.head_select) for step in steps], band=False)
+    gold = _points([(step.generation, step.head_gold) for step in steps], band=True)
+    lines = [Series("believed", believed)]
+    if gold:
+        lines.append(Series("measured", gold))
+    elif whole.audit is not None and steps:
+        ends = [(0, whole.audit.start), (steps[-1].generation, whole.audit.final)]
+        audited = [(at, known.get((whole.audit.role, digest))) for at, digest in ends]
+        points = _points([(at, mean) for at, mean in audited if mean is not None], band=True)
+        lines.append(Series("measured", points, steps=False))
+    return tuple(line for line in lines if line.points)
+
+
+def _points(means_at: Sequence[tuple[int, Mean]], *, band: bool) -> tuple[Point, ...]:
+    result = []
+    for at, mean in means_at:
+        if mean.value is None:
+            continue
+        half = _Z95 * mean.standard_error if band and mean.standard_error is not None else None
+        if half is None:
+            result.append(Point(at, mean.value))
+        else:
+            result.append(Point(at, mean.value, max(0.0, mean.value - half), min(1.0, mean.value + half)))
+    return tuple(result)
+
+
+def _dots(rows: Sequence[CandidateRow]) -> tuple[Dot, ...]:
+    width: dict[int, int] = {}
+    for row in rows:
+        width[row.generation] = max(width.get(row.generation, 1), row.index + 1)
+    return tuple(
+        Dot(
+            generation=row.generation,
+            shift=((row.index + 0.5) / width[row.generation] - 0.5) * 0.8,
+            score=row.select.value,
+            fate=row.fate.value,
+            title=f"generation {row.generation}, candidate {row.index + 1}: {row.fate.value}",
+            gold=row.gold.value,
+        )
+        for row in rows
+        if row.select.value is not None
+    )
+
+
+def _config(run: RunFolder) -> str | None:
+    return run.config.read_text(encoding="utf-8", errors="replace") if run.config.is_file() else None

@@ -1,0 +1,200 @@
+"""The questions that every view asks of a run's index; the only place where reports read SQL.
+
+Means come from outcome rows and nothing else: rows without a score are excluded and counted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from heldout.records import OutcomeStatus, Record, Spend
+from heldout.store.events import PAYLOADS, AuditResult, NoiseMeasured, Prepared, Proposed, RoleScored
+
+__all__ = [
+    "PROPOSING",
+    "Flicker",
+    "Flips",
+    "LedgerRow",
+    "Mean",
+    "Means",
+    "MissingReason",
+    "audits",
+    "flickering",
+    "flips",
+    "ledger_rows",
+    "means",
+    "missing_reasons",
+    "noise",
+    "payloads",
+    "role_scores",
+]
+
+R = TypeVar("R", bound=Record)
+
+PROPOSING = "propose"
+"""The ledger's name for what improvers spent."""
+
+_KINDS: Mapping[type[Record], str] = {record: kind for kind, record in PAYLOADS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of one candidate's outcome rows under one purpose, a fraction of one."""
+
+    n: int
+    """Rows that have a score."""
+    missing: int
+    """Rows that have none."""
+    value: float | None
+    standard_error: float | None = None
+    """Over tasks, so that repeats of a task do not count as new tasks; None below two tasks."""
+
+
+Means = Mapping[tuple[str, str], Mean]
+"""(purpose, candidate digest) to its mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """What one purpose cost."""
+
+    purpose: str
+    spend: Spend
+    missing: int = 0
+    """Evaluations that were paid for and gave no score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """Ids of the tasks whose mean score differs between start and final."""
+
+    fixed: tuple[str, ...]
+    broken: tuple[str, ...]
+    missing: tuple[str, ...]
+    """Measured on one side at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flicker:
+    """A task that the same candidate both solved and failed, when it was measured more than once."""
+
+    task: str
+    differed: int
+    """Candidates whose repeated scores differ."""
+    repeated: int
+    """Candidates that were measured more than once on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingReason:
+    """Why outcomes are not measured."""
+
+    purpose: str
+    error: str
+    n: int
+
+
+def payloads(connection: sqlite3.Connection, record: type[R]) -> tuple[R, ...]:
+    """Every event whose data is a `record`, in the order of the journal."""
+    rows = connection.execute("SELECT data FROM events WHERE kind = ? ORDER BY seq", (_KINDS[record],))
+    return tuple(record.model_validate_json(row[0]) for row in rows)
+
+
+def means(connection: sqlite3.Connection) -> Means:
+    """Every mean of the run in one pass; hand the result to the queries that accept it."""
+    rows = connection.execute(
+        """
+        SELECT purpose, candidate, SUM(n), SUM(missing), SUM(total), COUNT(mean), AVG(mean), AVG(mean * mean)
+        FROM (SELECT purpose, candidate, COUNT(score) AS n, COUNT(*) - COUNT(score) AS missing,
+                     SUM(score) AS total, AVG(score) AS mean
+              FROM outcomes GROUP BY purpose, candidate, task)
+        GROUP BY purpose, candidate
+        """
+    )
+    return {(row[0], row[1]): _mean(*row[2:]) for row in rows}
+
+
+def _mean(n: int, missing: int, total: float, tasks: int, mean: float, mean_square: float) -> Mean:
+    if not n:
+        return Mean(n=0, missing=missing, value=None)
+    error = (max(0.0, mean_square - mean * mean) / (tasks - 1)) ** 0.5 if tasks > 1 else None
+    return Mean(n=n, missing=missing, value=total / n, standard_error=error)
+
+
+def noise(connection: sqlite3.Connection) -> NoiseMeasured | None:
+    """The A/A check of the run, or None where it was not made."""
+    found = payloads(connection, NoiseMeasured)
+    return found[-1] if found else None
+
+
+def audits(connection: sqlite3.Connection) -> tuple[AuditResult, ...]:
+    """Every audit result, first opening first; further roles (`test`, `ood`) are among them."""
+    return payloads(connection, AuditResult)
+
+
+def role_scores(connection: sqlite3.Connection) -> tuple[RoleScored, ...]:
+    """Scores on report roles, such as `gold`."""
+    return payloads(connection, RoleScored)
+
+
+def ledger_rows(connection: sqlite3.Connection) -> tuple[LedgerRow, ...]:
+    """Everything that was paid for, by purpose, the most evaluations first."""
+    spent: dict[str, Spend] = {}
+    missing: dict[str, int] = {}
+    for row in connection.execute(
+        """
+        SELECT purpose, COUNT(*) - COUNT(score), SUM(evaluations), SUM(calls), SUM(tokens_in), SUM(tokens_out),
+               SUM(cost_usd), SUM(wall_s), SUM(cpu_s)
+        FROM outcomes GROUP BY purpose
+        """
+    ):
+        missing[row[0]] = row[1]
+        spent[row[0]] = Spend(**dict(zip(Spend.model_fields, row[2:], strict=True)))
+    extra = [(PROPOSING, proposed.spend) for proposed in payloads(connection, Proposed)]
+    extra += [(prepared.purpose, prepared.spend) for prepared in payloads(connection, Prepared)]
+    for purpose, spend in extra:
+        spent[purpose] = spent.get(purpose, Spend()) + spend
+    ordered = sorted(spent.items(), key=lambda item: (-item[1].evaluations, -item[1].calls, item[0]))
+    return tuple(LedgerRow(purpose, spend, missing.get(purpose, 0)) for purpose, spend in ordered)
+
+
+def flips(connection: sqlite3.Connection, audit: AuditResult) -> Flips:
+    """Which tasks of the audited role start and final differ on; ids only."""
+    rows = connection.execute(
+        """
+        SELECT task, AVG(CASE WHEN candidate = ?1 THEN score END), AVG(CASE WHEN candidate = ?2 THEN score END)
+        FROM outcomes WHERE purpose = ?3 AND candidate IN (?1, ?2) GROUP BY task ORDER BY task
+        """,
+        (audit.start, audit.final, audit.role),
+    ).fetchall()
+    measured = [(task, start, final) for task, start, final in rows if start is not None and final is not None]
+    return Flips(
+        fixed=tuple(task for task, start, final in measured if final > start),
+        broken=tuple(task for task, start, final in measured if final < start),
+        missing=tuple(task for task, start, final in rows if start is None or final is None),
+    )
+
+
+def flickering(connection: sqlite3.Connection) -> tuple[Flicker, ...]:
+    """Tasks on which one and the same candidate got different scores, the worst first."""
+    rows = connection.execute(
+        """
+        SELECT task, SUM(low < high), COUNT(*)
+        FROM (SELECT task, MIN(score) AS low, MAX(score) AS high
+              FROM outcomes WHERE score IS NOT NULL GROUP BY candidate, task HAVING COUNT(*) > 1)
+        GROUP BY task HAVING SUM(low < high) > 0 ORDER BY 2 DESC, task
+        """
+    )
+    return tuple(Flicker(*row) for row in rows)
+
+
+def missing_reasons(connection: sqlite3.Connection) -> tuple[MissingReason, ...]:
+    """What the errors behind *not measured* were, the most frequent first."""
+    rows = connection.execute(
+        "SELECT purpose, COALESCE(error, ''), COUNT(*) FROM outcomes WHERE status = ? GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2",
+        (OutcomeStatus.NOT_MEASURED.value,),
+    )
+    return tuple(MissingReason(*row) for row in rows)

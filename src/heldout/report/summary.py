@@ -1,0 +1,152 @@
+"""The whole run in one object: where it started, where it ended, and what of the gain is real."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from heldout.errors import StoreError
+from heldout.records import Spend
+from heldout.report.correction import modelled_overstatement
+from heldout.report.queries import LedgerRow, Mean, Means, audits, ledger_rows, means, payloads
+from heldout.store.events import (
+    AuditOpened,
+    AuditResult,
+    CandidateAdded,
+    Decided,
+    NoiseEstimated,
+    RunFinished,
+    RunStarted,
+    SplitMade,
+    TrackMoved,
+)
+
+__all__ = ["AUDIT", "RUNNING", "SELECT", "End", "Gains", "RunSummary", "summary"]
+
+SELECT = "select"
+"""Purpose of the outcomes that gates decided on."""
+
+AUDIT = "audit"
+"""The role that is opened once."""
+
+RUNNING = "running"
+"""Status of a run that has not finished, or was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The start or the final candidate, with its select score."""
+
+    digest: str
+    select: Mean
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """Final minus start, in fractions of one; None where it was not measured."""
+
+    believed: float | None
+    """On the select role: what the loop itself saw."""
+    modelled_overstatement: float | None
+    """What the noise model expects the accepted steps to overstate (a model, not a measurement)."""
+    audited: float | None
+    """On tasks that no decision saw."""
+
+    @property
+    def corrected(self) -> float | None:
+        """Believed minus modelled overstatement; label it *model*."""
+        return _minus(self.believed, self.modelled_overstatement)
+
+    @property
+    def overstatement(self) -> float | None:
+        """Believed minus audited."""
+        return _minus(self.believed, self.audited)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What a terminal, a page, `show` and `runs` say about a run."""
+
+    started: RunStarted
+    """Name, loop, solver, improver, source, command, version, config digest, and whether it is a simulation."""
+    status: str
+    """`improved`, `unchanged`, `stopped` or `running`."""
+    stop_reason: str
+    start: End
+    final: End
+    gains: Gains
+    audit: AuditResult | None
+    """The first opening, which is the only one that was one-shot."""
+    audit_openings: int
+    gate: str
+    """Name of the acceptance rule; empty before the first decision."""
+    split: SplitMade | None
+    ledger: tuple[LedgerRow, ...]
+    elapsed_s: float | None
+
+    @property
+    def total(self) -> Spend:
+        """Everything that was paid for."""
+        return sum((row.spend for row in self.ledger), start=Spend())
+
+
+def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> RunSummary:
+    """Sum a run up at any moment of its life; `known` saves reading the means again."""
+    found = means(connection) if known is None else known
+    started = payloads(connection, RunStarted)
+    if not started:
+        raise StoreError("this run has no `run.started` event: nothing was recorded before it stopped")
+    finished = _finished(connection)
+    start, final = _ends(connection, finished, found)
+    audit = next((result for result in audits(connection) if result.role == AUDIT), None)
+    decisions = payloads(connection, Decided)
+    believed = _minus(final.select.value, start.select.value)
+    modelled = modelled_overstatement(decisions, payloads(connection, NoiseEstimated))
+    splits = payloads(connection, SplitMade)
+    return RunSummary(
+        started=started[0],
+        status=finished.status if finished else RUNNING,
+        stop_reason=finished.stop_reason if finished else "",
+        start=start,
+        final=final,
+        gains=Gains(believed, modelled, audit.gain if audit else None),
+        audit=audit,
+        audit_openings=sum(opened.role == AUDIT for opened in payloads(connection, AuditOpened)),
+        gate=decisions[-1].decision.gate if decisions else "",
+        split=splits[-1] if splits else None,
+        ledger=ledger_rows(connection),
+        elapsed_s=finished.elapsed_s if finished else None,
+    )
+
+
+def _finished(connection: sqlite3.Connection) -> RunFinished | None:
+    """The end of the search, unless a resumed run has gone on since."""
+    row = connection.execute(
+        """
+        SELECT data FROM events WHERE kind = 'run.finished' AND seq > COALESCE(
+            (SELECT MAX(seq) FROM events WHERE kind IN ('generation.started', 'decision', 'track.moved')), -1)
+        ORDER BY seq DESC LIMIT 1
+        """
+    ).fetchone()
+    return RunFinished.model_validate_json(row[0]) if row else None
+
+
+def _ends(connection: sqlite3.Connection, finished: RunFinished | None, found: Means) -> tuple[End, End]:
+    if finished:
+        return (
+            _end(finished.start, finished.start_select, found),
+            _end(finished.final, finished.final_select, found),
+        )
+    added = payloads(connection, CandidateAdded)
+    moves = payloads(connection, TrackMoved)
+    start = next((candidate.digest for candidate in added if candidate.parent is None), "")
+    return _end(start, None, found), _end(moves[-1].target if moves else start, None, found)
+
+
+def _end(digest: str, recorded: float | None, found: Means) -> End:
+    # A loop without a select role has no rows to average: then what it recorded is all there is.
+    return End(digest, found.get((SELECT, digest), Mean(n=0, missing=0, value=recorded)))
+
+
+def _minus(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a - b

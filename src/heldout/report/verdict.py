@@ -1,0 +1,72 @@
+"""The outcome of a run in plain words: one headline, and a sentence on what the loop believed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heldout.report.numbers import count, interval, points, signed
+from heldout.report.summary import RUNNING, Gains, RunSummary
+from heldout.store.events import AuditResult
+
+__all__ = ["Verdict", "verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a person reads first."""
+
+    tone: str
+    """`better`, `worse`, `unclear`, `same` or `open`; views choose sign and colour by it."""
+    headline: str
+    detail: str
+
+
+def verdict(summary: RunSummary) -> Verdict:
+    """Never praises a gain that was not audited."""
+    if summary.audit is not None:
+        return _audited(summary.audit, summary.gains)
+    if summary.status == RUNNING:
+        return Verdict("open", "This run has not finished.", _believed_only(summary.gains))
+    if summary.start.digest == summary.final.digest:
+        return Verdict("same", "Nothing improved: the start is still the best that was found.", _stopped(summary))
+    return Verdict(
+        "open",
+        "The loop reports a gain that nobody has checked.",
+        f"{_believed_only(summary.gains)} `heldout audit {summary.started.run}` checks it. {_stopped(summary)}".strip(),
+    )
+
+
+def _audited(audit: AuditResult, gains: Gains) -> Verdict:
+    if audit.verdict == "unchanged" or audit.start == audit.final:
+        return Verdict("same", "Nothing improved: the start is still the best that was found.", "")
+    tasks = f"{count(audit.n_tasks)} tasks that no decision ever saw"
+    if audit.verdict == "improved":
+        return Verdict("better", f"It got better: {points(audit.gain)} on {tasks}.", _overstated(gains))
+    if audit.verdict == "worse":
+        return Verdict("worse", f"It got worse: {points(audit.gain)} on {tasks}.", _overstated(gains))
+    more = f" About {count(audit.tasks_to_decide)} audit tasks would decide it." if audit.tasks_to_decide else ""
+    headline = f"The audit cannot tell: {points(audit.gain)} on {tasks}, somewhere in {interval(audit.interval)}."
+    if audit.gain is None or audit.interval is None:
+        headline = "The audit cannot tell: too few of its tasks were measured."
+    return Verdict("unclear", headline, _overstated(gains) + more)
+
+
+def _overstated(gains: Gains) -> str:
+    gap = gains.overstatement
+    if gap is None:
+        return _believed_only(gains)
+    if signed(gap) == "0.0":
+        return f"The loop believed in {points(gains.believed)}, which is what the audit found."
+    if gap < 0:
+        return f"The loop believed in {points(gains.believed)}; the audit found {signed(-gap)[1:]} points more."
+    return f"The loop believed in {points(gains.believed)}; {signed(gap)[1:]} of these did not show up in the audit."
+
+
+def _believed_only(gains: Gains) -> str:
+    if gains.believed is None:
+        return "The gain on the select tasks is not measured."
+    return f"So far the loop believes in {points(gains.believed)}, on the same tasks that it chose by."
+
+
+def _stopped(summary: RunSummary) -> str:
+    return f"The search stopped early: {summary.stop_reason}." if summary.status == "stopped" else ""

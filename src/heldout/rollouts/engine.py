@@ -1,0 +1,234 @@
+"""The rollout engine: what was recorded is reused, the rest is reserved, run, graded and journaled."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+
+from heldout.errors import BoundaryError, BudgetExhausted, HarnessError, SetupError, TaskError
+from heldout.harness.base import Episode, Harness, Preparation
+from heldout.ledger import Ledger, Reservation
+from heldout.models.base import Model
+from heldout.records import Candidate, Outcome, OutcomeStatus, Record, Spend, Task, Trajectory
+from heldout.rollouts.executors import Executor
+from heldout.rollouts.progress import Progress, QuietProgress
+from heldout.store.events import Prepared
+
+__all__ = ["Engine", "Grade", "Sweep", "outcome_key", "paired_seed", "run_job"]
+
+Grade = Callable[[str, str | None], float]
+"""(task id, answer) -> score in [0, 1]; runs in the engine's process, where no candidate can write."""
+
+ANSWER_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One candidate on a list of tasks, for one purpose. Repeats of a sweep differ in `repeat` and so in seeds."""
+
+    candidate: Candidate
+    tasks: Sequence[Task]
+    purpose: str
+    repeat: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    key: str
+    task: Task
+    seed: int
+    reservation: Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """A trajectory and the seconds that it took."""
+
+    trajectory: Trajectory
+    wall_s: float
+    cpu_s: float
+
+
+@dataclass(slots=True)
+class Engine:
+    """Evaluates candidates. Only the thread that calls `evaluate` writes to the journal.
+
+    `recorded` and `prepared` hold what an earlier part of the run has paid for, by key.
+    """
+
+    harness: Harness
+    model: Model
+    executor: Executor
+    ledger: Ledger
+    append: Callable[[str, Record], object]
+    """Appends one event to the journal."""
+    seed: int = 0
+    recorded: dict[str, Outcome] = field(default_factory=dict)
+    prepared: dict[str, Preparation] = field(default_factory=dict)
+    progress: Progress = field(default_factory=QuietProgress)
+
+    def evaluate(self, sweep: Sweep, *, grade: Grade) -> tuple[Outcome, ...]:
+        """One outcome per task, in the order of the tasks; what is recorded costs nothing.
+
+        Raises `BudgetExhausted` after everything in flight was recorded; no task is dropped silently.
+        """
+        prepared = self.prepare(sweep.candidate, purpose=sweep.purpose)
+        keys = list(self._keys(sweep))
+        waiting = iter([(key, task) for key, task in zip(keys, sweep.tasks, strict=True) if key not in self.recorded])
+        self.progress.skipped(len(keys) - sum(key not in self.recorded for key in keys))
+        self._run(waiting, sweep, prepared, grade=grade)
+        return tuple(self.recorded[key] for key in keys)
+
+    def known(self, sweep: Sweep) -> tuple[Outcome | None, ...]:
+        """What is on record of a sweep, without paying for the rest."""
+        return tuple(self.recorded.get(key) for key in self._keys(sweep))
+
+    def prepare(self, candidate: Candidate, *, purpose: str) -> Preparation:
+        """The harness's one-off measurement of a candidate; paid once in a run."""
+        key = outcome_key((candidate.digest, self.harness.fingerprint, self.model.fingerprint), "prepare")
+        if key not in self.prepared:
+            reservation = self.ledger.reserve(purpose, Spend())
+            begun, cpu = time.perf_counter(), time.thread_time()
+            try:
+                found = self.harness.prepare(candidate, self.model)
+            except BoundaryError:
+                reservation.refund()
+                raise
+            used = Spend(wall_s=time.perf_counter() - begun, cpu_s=time.thread_time() - cpu)
+            spend = self.ledger.price(self.model.name, found.spend + used)
+            reservation.settle(spend)
+            self.append("prepared", Prepared(key=key, purpose=purpose, values=found.values, spend=spend))
+            self.prepared[key] = found
+        return self.prepared[key]
+
+    def _keys(self, sweep: Sweep) -> Iterator[str]:
+        prefix = (sweep.purpose, sweep.candidate.digest, self.harness.fingerprint, self.model.fingerprint)
+        for task in sweep.tasks:
+            seed = paired_seed(self.seed, task.id, sweep.repeat)
+            yield outcome_key(prefix, task.id, task.input, str(seed), str(sweep.repeat))
+
+    def _run(
+        self, waiting: Iterator[tuple[str, Task]], sweep: Sweep, prepared: Preparation, *, grade: Grade
+    ) -> None:
+        finished: SimpleQueue[tuple[_Job, Future[JobResult]]] = SimpleQueue()
+        in_flight = 0
+        stop: Exception | None = None
+        while True:
+            while stop is None and in_flight < self.executor.workers:
+                try:
+                    job = self._reserve(waiting, sweep)
+                except BudgetExhausted as exhausted:
+                    stop = exhausted
+                    break
+                if job is None:
+                    break
+                self._submit(job, sweep, prepared, finished)
+                in_flight += 1
+            if in_flight == 0:
+                break
+            done, future = finished.get()
+            in_flight -= 1
+            try:
+                self._record(done, future, sweep, grade=grade)
+            except (SetupError, TaskError) as fault:
+                stop = stop or fault
+        if stop is not None:
+            raise stop
+
+    def _reserve(self, waiting: Iterator[tuple[str, Task]], sweep: Sweep) -> _Job | None:
+        found = next(waiting, None)
+        if found is None:
+            return None
+        key, task = found
+        bound = self.harness.bound(sweep.candidate, task, self.model)
+        bound = self.ledger.price(self.model.name, bound.model_copy(update={"evaluations": 1}))
+        reservation = self.ledger.reserve(sweep.purpose, bound)
+        return _Job(key, task, paired_seed(self.seed, task.id, sweep.repeat), reservation)
+
+    def _submit(
+        self,
+        job: _Job,
+        sweep: Sweep,
+        prepared: Preparation,
+        finished: SimpleQueue[tuple[_Job, Future[JobResult]]],
+    ) -> None:
+        episode = Episode(self.model, job.seed, prepared)
+        future = self.executor.submit(run_job, self.harness, sweep.candidate, job.task, episode)
+        future.add_done_callback(lambda done: finished.put((job, done)))
+
+    def _record(self, job: _Job, future: Future[JobResult], sweep: Sweep, *, grade: Grade) -> None:
+        answer, score, fault, spend = None, None, None, Spend(evaluations=1)
+        try:
+            result = future.result()
+            answer, spend = result.trajectory.answer, self._spend(result)
+            score = grade(job.task.id, answer)
+        except (SetupError, TaskError):
+            job.reservation.refund()
+            raise
+        except HarnessError as error:
+            # The candidate's own doing (it raised, or ran past its time): failed, so that hanging never pays.
+            score, fault = 0.0, str(error)
+        except BoundaryError as error:
+            fault = str(error)
+        outcome = Outcome.model_construct(
+            key=job.key,
+            purpose=sweep.purpose,
+            candidate=sweep.candidate.digest,
+            task=job.task.id,
+            repeat=sweep.repeat,
+            seed=job.seed,
+            score=score,
+            status=_status(score),
+            answer=None if answer is None else answer[:ANSWER_CHARACTERS],
+            error=fault,
+            spend=spend,
+        )
+        self.append("outcome", outcome)
+        job.reservation.settle(spend)
+        self.recorded[job.key] = outcome
+        self.progress.advance(cost_usd=spend.cost_usd)
+
+    def _spend(self, result: JobResult) -> Spend:
+        used = result.trajectory.spend
+        spend = Spend.model_construct(
+            evaluations=1,
+            calls=used.calls,
+            tokens_in=used.tokens_in,
+            tokens_out=used.tokens_out,
+            cost_usd=used.cost_usd,
+            wall_s=round(result.wall_s, 6),
+            cpu_s=round(result.cpu_s, 6),
+        )
+        return self.ledger.price(self.model.name, spend)
+
+
+def run_job(harness: Harness, candidate: Candidate, task: Task, episode: Episode) -> JobResult:
+    """Run one episode and time it; this is what an executor executes."""
+    begun, cpu = time.perf_counter(), time.thread_time()
+    trajectory = harness.run(candidate, task, episode)
+    return JobResult(trajectory, time.perf_counter() - begun, time.thread_time() - cpu)
+
+
+def outcome_key(prefix: Iterable[str], *rest: str) -> str:
+    """Cache key of an evaluation: blake2b of its parts, each ended by a zero byte."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (*prefix, *rest):
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def paired_seed(run_seed: int, task: str, repeat: int) -> int:
+    """The sampling seed of a task's repeat; every candidate gets the same one, so that tables are paired."""
+    text = f"{run_seed}\0{task}\0{repeat}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest(), "big") & 0x7FFFFFFF
+
+
+def _status(score: float | None) -> OutcomeStatus:
+    if score is None:
+        return OutcomeStatus.NOT_MEASURED
+    return OutcomeStatus.PASSED if score >= 0.5 else OutcomeStatus.FAILED

@@ -1,0 +1,93 @@
+"""One writer per run folder, by a lock that the kernel releases when its process ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import sys
+import time
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pydantic import ValidationError
+
+from heldout.errors import SetupError
+from heldout.records import Record
+
+__all__ = ["LockHolder", "RunLock"]
+
+
+class LockHolder(Record):
+    """Who holds a run folder: the content of `writer.lock`."""
+
+    pid: int
+    host: str
+    command: str
+    since: float
+    """Unix seconds."""
+
+
+class RunLock:
+    """The right to write in a run folder, until `release` or the end of the process.
+
+    It rests on flock: what a killed process left behind counts for nothing, and network file systems
+    without flock between hosts are not protected.
+    """
+
+    def __init__(self, descriptor: int, holder: LockHolder) -> None:
+        """Use `RunLock.acquire`."""
+        self.holder = holder
+        self._descriptor = descriptor
+        # A forked worker that outlives a killed writer must not keep the lock.
+        lock = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _forget(lock()))
+
+    @classmethod
+    def acquire(cls, path: Path) -> Self:
+        """Take the lock file `path`; `SetupError` names the process that holds it."""
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as cause:
+            raise SetupError(f"cannot write in {str(path.parent)!r}: {cause.strerror}") from cause
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as cause:
+            text = os.pread(descriptor, 65536, 0)
+            os.close(descriptor)
+            raise SetupError(f"{str(path.parent)!r} is being written by {_name(text)}; one writer at a time") from cause
+        command = " ".join(sys.argv).encode(errors="replace").decode()
+        holder = LockHolder(pid=os.getpid(), host=socket.gethostname(), command=command, since=time.time())
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, holder.model_dump_json().encode(), 0)
+        return cls(descriptor, holder)
+
+    def release(self) -> None:
+        """Let another writer in. Safe to call twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def _forget(lock: RunLock | None) -> None:
+    if lock is not None:
+        lock.release()
+
+
+def _name(text: bytes) -> str:
+    try:
+        holder = LockHolder.model_validate_json(text)
+    except ValidationError:
+        return "another process"
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(holder.since))
+    return f"process {holder.pid} on {holder.host} since {since} ({holder.command})"

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from heldout.config import GateConfig
+from heldout.gates import GATES, Gate, false_accept_rate, make_gate, smallest_tables
+from heldout.stats import pace_decision
+
+
+def _gate(kind: str) -> Gate:
+    return make_gate(GateConfig(kind=kind, prior=(0.0, 0.05)))
+
+
+def _exact_rate(kind: str, n: int, disagreement: float) -> float:
+    """P(accept) of one candidate, summed over the numbers of discordant tasks and of wins."""
+    rate = 0.0
+    for discordant in range(n + 1):
+        wins = np.arange(discordant + 1)
+        losses = discordant - wins
+        accepts = {
+            "greedy": wins > losses,
+            "net": wins > losses,
+            "mcnemar": scipy_stats.binom.sf(wins - 1, discordant, 0.5) <= 0.05,
+            "ladder": (wins > losses) & ((wins - losses) ** 2 > discordant),
+            "tolerance": (wins - losses) / n > -0.03,
+        }[kind]
+        share = scipy_stats.binom.pmf(discordant, n, disagreement)
+        rate += share * float(scipy_stats.binom.pmf(wins, discordant, 0.5)[accepts].sum())
+    return rate
+
+
+@pytest.mark.parametrize("kind", ["greedy", "net", "mcnemar", "ladder", "tolerance"])
+@pytest.mark.parametrize(("n", "disagreement"), [(16, 0.2), (64, 0.1)])
+def test_invariant_12_printed_rate_equals_the_exact_rate(kind: str, n: int, disagreement: float) -> None:
+    printed = false_accept_rate(_gate(kind), n=n, candidates=1, disagreement=disagreement, seed=1)
+    exact = _exact_rate(kind, n, disagreement)
+    assert abs(printed.rate - exact) <= 3.5 * math.sqrt(exact * (1 - exact) / 2000)
+
+
+def test_invariant_12_printed_rate_of_pace_equals_its_simulated_rate() -> None:
+    printed = false_accept_rate(_gate("pace"), n=64, candidates=1, disagreement=0.4, seed=2)
+    rng = np.random.default_rng(99)
+    null = rng.choice([-1.0, 0.0, 1.0], p=[0.2, 0.6, 0.2], size=(4000, 64))
+    simulated = np.mean([pace_decision(row, np.arange(64)).accepts for row in null])
+    assert abs(printed.rate - simulated) <= 3.5 * math.hypot(printed.standard_error, 0.05 / math.sqrt(1000))
+
+
+def test_invariant_12_printed_rate_of_the_best_of_four_equals_its_simulated_rate() -> None:
+    printed = false_accept_rate(_gate("greedy"), n=64, candidates=4, disagreement=0.2, seed=3)
+    rng = np.random.default_rng(98)
+    right = rng.binomial(64, 0.5, size=20_000)
+    losses = rng.binomial(right[:, None], 0.2, size=(20_000, 4))
+    wins = rng.binomial(64 - right[:, None], 0.2, size=(20_000, 4))
+    simulated = float((wins > losses).any(axis=1).mean())
+    assert abs(printed.rate - simulated) <= 3.5 * math.hypot(printed.standard_error, 0.5 / math.sqrt(20_000))
+
+
+@pytest.mark.parametrize("kind", ["mcnemar", "pace"])
+def test_false_accepts_of_one_candidate_stay_below_alpha_over_2000_null_runs(kind: str) -> None:
+    assert false_accept_rate(_gate(kind), n=64, candidates=1, disagreement=0.3, seed=4).rate <= 0.05
+
+
+def test_confirmation_halves_the_false_accepts_and_more() -> None:
+    greedy = false_accept_rate(_gate("greedy"), n=64, candidates=4, disagreement=0.2)
+    for kind in ("select_confirm", "fresh"):
+        assert false_accept_rate(_gate(kind), n=64, candidates=4, disagreement=0.2).rate < greedy.rate / 2
+
+
+def test_rate_is_seeded_and_has_its_standard_error() -> None:
+    def run(seed: int) -> tuple[float, float]:
+        return false_accept_rate(_gate("greedy"), n=16, candidates=2, disagreement=0.2, simulations=400, seed=seed)
+
+    rate, standard_error = run(1)
+    assert (rate, standard_error) == run(1)
+    assert rate != run(2)[0]
+    assert standard_error == pytest.approx(math.sqrt(rate * (1 - rate) / 400))
+
+
+@pytest.mark.parametrize("kind", sorted(GATES))
+def test_two_thousand_null_generations_take_under_three_seconds(kind: str) -> None:
+    begin = time.process_time()
+    false_accept_rate(_gate(kind), n=64, candidates=4, disagreement=0.2, simulations=2000)
+    assert time.process_time() - begin < 3.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "tables"),
+    [
+        ("greedy", 1, "1-0"),
+        ("net", 2, "1-0, 2-1"),
+        ("repeats", 1, "1-0"),
+        ("mcnemar", 5, "5-0, 7-1, 9-2, 10-3, 12-4"),
+        ("pace", 3, "8-0, 10-1, 11-2"),
+        ("ladder", 3, "2-0, 4-1, 5-2"),
+        ("tolerance", 3, ""),
+        ("select_confirm", 3, ""),
+        ("bayes_pilot", 3, ""),
+        ("bayes_online", 3, ""),
+        ("fresh", 3, ""),
+    ],
+)
+def test_smallest_tables_of_the_specification(kind: str, rows: int, tables: str) -> None:
+    assert smallest_tables(_gate(kind), rows=rows) == tables
+
+
+def test_too_few_tasks_have_no_committing_table() -> None:
+    assert smallest_tables(_gate("mcnemar"), n=4) == ""
+    assert smallest_tables(_gate("mcnemar"), n=6) == "5-0"
