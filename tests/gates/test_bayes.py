@@ -93,6 +93,15 @@ def test_online_gate_with_one_candidate_and_no_past_is_greedy(counts: MakeTable)
     assert gate.decide(counts(1, 1)).verdict is Verdict.REJECT
 
 
+def test_without_real_spread_the_best_gain_wins_the_tie(table: MakeTable) -> None:
+    """s = 0 makes all posterior means equal; the smaller edit with a measured loss must not hide the gain."""
+    decision = make_gate(GateConfig(kind="bayes_pilot", prior=(0.05, 0.0))).decide(
+        table("--======", "+=======", edit_sizes=(1, 9))
+    )
+    assert (decision.winner, decision.verdict) == (1, Verdict.ACCEPT)
+    assert decision.evidence["posterior_mean"] == pytest.approx(0.05)
+
+
 def test_bayes_beats_greedy_when_most_rewrites_harm() -> None:
     """Simulated generations with a known prior: the committed candidates are better on average."""
     rng = np.random.default_rng(7)

@@ -108,6 +108,12 @@ def test_smallest_tables_of_the_specification(kind: str, rows: int, tables: str)
     assert smallest_tables(_gate(kind), rows=rows) == tables
 
 
+@pytest.mark.parametrize("n", [24, 40, 64, 100])
+def test_tables_of_pace_commit_in_every_order(n: int) -> None:
+    """9-1 and 12-3 commit in some orders of the tasks, and are not listed."""
+    assert smallest_tables(_gate("pace"), n=n, rows=4) == "8-0, 10-1, 11-2, 13-3"
+
+
 def test_too_few_tasks_have_no_committing_table() -> None:
     assert smallest_tables(_gate("mcnemar"), n=4) == ""
     assert smallest_tables(_gate("mcnemar"), n=6) == "5-0"

@@ -156,7 +156,7 @@ def test_choosing_on_the_simulated_model_finds_its_answer() -> None:
     choose = PromptHarness(answer="choose", labels=QuestionsSource.labels)
     generate = PromptHarness()
     prepared = choose.prepare(candidate(*SHOWN), model)
-    assert set(prepared.values.values()) == {-math.log(6)}
+    assert prepared.values == pytest.approx(dict.fromkeys(QuestionsSource.labels, -math.log(6)))
     for item in items:
         task = Task(id=item.id, input=item.input)
         chosen = choose.run(candidate(*SHOWN), task, Episode(model, 0, prepared)).answer

@@ -139,9 +139,8 @@ def test_stated_weaknesses_by_hand() -> None:
     assert crowded.for_label("animal") == pytest.approx(0.45 + 0.195 + 0.05)
     assert crowded.for_label("place") == pytest.approx(0.45 + 0.13 - 0.12)
     assert prompt_skill(two, LABELS, base=0.45).crowding is None
-    useful, harmful = system("You are an expert. Pay attention to the question word and to the noun that follows it."), (
-        system("Classify. Judge by the last word alone.")
-    )
+    useful = system("You are an expert. Pay attention to the question word and to the noun that follows it.")
+    harmful = system("Classify. Judge by the last word alone.")
     assert skill([useful], "time") == pytest.approx(0.50)
     assert skill([harmful], "time") == pytest.approx(0.35)
 
@@ -157,13 +156,10 @@ def test_measured_accuracy_of_a_plain_prompt_agrees_with_the_truth_and_errors_cr
     fixed = [system("Classify."), *example("animal"), *example("animal"), *example("animal"), *example("place")]
     truth = solver.true_skill(fixed, INPUTS)
     assert sum(right(solver, fixed)) / 3000 == pytest.approx(truth, abs=4 * 0.25 / math.sqrt(3000))
-    wrong = [
-        reply
-        for row in ROWS
-        if row.reference == "time"
-        and (reply := solver.complete(Request(messages=(*fixed, Message(role="user", content=row.input)))).text) != "time"
-    ]
-    assert wrong.count("animal") / len(wrong) > 0.55
+    times = [row.input for row in ROWS if row.reference == "time"]
+    asked = [Request(messages=(*fixed, Message(role="user", content=text))) for text in times]
+    wrong = [answer for request in asked if (answer := solver.complete(request).text) != "time"]
+    assert wrong.count("animal") / len(wrong) == pytest.approx(0.75, abs=4 * math.sqrt(0.1875 / len(wrong)))
     assert set(wrong) == {"animal", "place"}
 
 
@@ -234,7 +230,7 @@ def test_settings_change_the_fingerprint_and_unknown_ones_are_refused() -> None:
 @pytest.mark.slow
 def test_fifteen_thousand_answers_a_second() -> None:
     solver = model()
-    fixed = tuple([system("Classify."), *(turn for label in LABELS * 4 for turn in example(label))])
+    fixed = (system("Classify."), *(turn for label in LABELS * 4 for turn in example(label)))
     requests = [Request(messages=(*fixed, Message(role="user", content=text))) for text in INPUTS]
     begun = time.process_time()
     for request in requests:

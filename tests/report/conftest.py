@@ -62,7 +62,7 @@ class Story:
     k: int = 4
     select: int = 64
     note: str = ""
-    seed: int = 6
+    seed: int = 5
 
 
 @dataclass
@@ -197,7 +197,7 @@ def _generation(
             journal.append("proposal", Proposed(generation=3, index=2, digest=None, error="the reply was not an instruction"))
             continue
         candidate, note = _rewrite(writer, head, generation, index)
-        lift = writer.rng.normal(0.1 if generation == 1 else -0.03, 0.03) if story.improves else -0.06
+        lift = writer.rng.normal(0.1 if generation == 1 else -0.03, 0.03) if story.improves else -0.3
         skills[candidate.digest] = float(np.clip(skills[head.digest] + lift, 0.05, 0.95))
         spend = Spend(calls=1, tokens_in=611, tokens_out=88, wall_s=1.9, cpu_s=3.1)
         journal.append("proposal", Proposed(generation=generation, index=index, digest=candidate.digest, note=note, spend=spend))

@@ -51,11 +51,7 @@ def test_similarity_is_jaccard_of_character_5_grams() -> None:
 
 
 def test_chains_form_one_cluster() -> None:
-    pairs = [
-        DuplicatePair("a", "b", 1.0, True),
-        DuplicatePair("c", "d", 1.0, True),
-        DuplicatePair("b", "c", 0.8, False),
-    ]
+    apart = [DuplicatePair("a", "b", 1.0, True), DuplicatePair("c", "d", 1.0, True)]
     assert clusters(apart) == (("a", "b"), ("c", "d"))
     assert clusters([*apart, DuplicatePair("b", "c", 0.8, False)]) == (("a", "b", "c", "d"),)
     assert clusters([]) == ()

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from heldout.worlds.questions.grammar import expand
 from heldout.worlds.questions.near_duplicates import distinct
 
-WORDS = {"thing": ["{adjective} owl", "tent"], "adjective": ["old"], "city": ["Lima", "Oslo"], "club": ["the Royal Tea Club"]}
+WORDS = {
+    "thing": ["{adjective} owl", "tent"],
+    "adjective": ["old", "tiny"],
+    "city": ["Lima", "Oslo"],
+    "club": ["the Royal Tea Club"],
+}
 
 
 def jaccard(one: str, other: str) -> float:

@@ -2,14 +2,19 @@
 
 from heldout.audit.compare import CompareResult, compare_outcomes
 from heldout.audit.opening import last_result, open_sealed_role, score_every_candidate
+from heldout.audit.outcome_files import OutcomeFile, OutcomeFormat, pair, read_outcomes
 from heldout.audit.verdict import audit_result, in_points
 
 __all__ = [
     "CompareResult",
+    "OutcomeFile",
+    "OutcomeFormat",
     "audit_result",
     "compare_outcomes",
     "in_points",
     "last_result",
     "open_sealed_role",
+    "pair",
+    "read_outcomes",
     "score_every_candidate",
 ]

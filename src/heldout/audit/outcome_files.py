@@ -7,6 +7,7 @@ Forms: a JSON map of task to score or list of scores (also under the key `outcom
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -161,7 +162,7 @@ def _ids(path: Path, report: Mapping[str, Any], key: str) -> list[str]:
 def _csv_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
     """Rows by column name; a file whose first row already holds a score has the columns task, score, repeat."""
     try:
-        rows = [row for row in csv.reader(text.splitlines(), strict=True) if row]
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
     except csv.Error as cause:
         raise SetupError(f"{str(path)!r} is not valid CSV: {cause}") from cause
     if not rows:

@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from heldout.cli.app import DONE, app
+from heldout.cli.printing import print_json, print_runs
 from heldout.errors import SetupError
-from heldout.report import RunSummary, print_runs, print_summary, run_json, summary, write_report
+from heldout.report import RunSummary, print_summary, run_json, summary, write_report
 from heldout.store import Index, RunFolder, export_candidate, list_runs
 
 __all__ = ["export_command", "report_command", "runs_command", "show_command"]
@@ -32,11 +33,12 @@ def runs_command(
     folder: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"), as_json: Json = False
 ) -> int:
     """List the runs in a folder, newest first."""
-    found = [(run, _summary(run)) for run in list_runs(folder)]
+    begun = [run for run in list_runs(folder) if run.events.exists()]
+    found = [_summary(run) for run in sorted(begun, key=lambda run: run.events.stat().st_mtime, reverse=True)]
     if as_json:
-        sys.stdout.write(json.dumps([json.loads(run_json(one).model_dump_json()) for _, one in found]) + "\n")
+        print_json([run_json(one) for one in found])
     else:
-        print_runs([one for _, one in found], folder=folder)
+        print_runs(found, folder=folder)
     return DONE
 
 
@@ -47,7 +49,7 @@ def show_command(run: Run, as_json: Json = False) -> int:
     found = _summary(folder)
     report = folder.report if folder.report.exists() else None
     if as_json:
-        sys.stdout.write(run_json(found, report=report).model_dump_json() + "\n")
+        print_json(run_json(found, report=report))
     else:
         print_summary(found, report=report)
     return DONE

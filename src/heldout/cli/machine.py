@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from heldout.cli.app import DONE, app
-from heldout.report import print_checks
+from heldout.cli.printing import print_checks, print_json
 from heldout.studies import load_study
 from heldout.workbench import check_machine
 
@@ -25,7 +25,7 @@ def doctor_command(
     ] = False,
 ) -> int:
     """What works on this machine, and the command that mends what does not."""
-    print_checks(check_machine(), as_json=as_json)
+    (print_json if as_json else print_checks)(check_machine())
     return DONE
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from heldout.audit import compare_outcomes, pair, read_outcomes
+from heldout.audit import OutcomeFormat, compare_outcomes, pair, read_outcomes
 from heldout.cli.app import DONE, app
-from heldout.report import print_compare
+from heldout.cli.printing import print_compare, print_json
 
 __all__ = ["compare_command"]
 
@@ -19,7 +18,7 @@ __all__ = ["compare_command"]
 def compare_command(
     a: Annotated[Path, typer.Argument(help="Outcomes of the start, the base or the other tool.")],
     b: Annotated[Path, typer.Argument(help="Outcomes of what is claimed to be better.")],
-    file_format: Annotated[str, typer.Option("--format", help="auto, json, jsonl, csv or swebench.")] = "auto",
+    file_format: Annotated[OutcomeFormat, typer.Option("--format", help="What the files hold.")] = "auto",
     confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Of the interval.")] = 0.95,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else there.")
@@ -29,7 +28,7 @@ def compare_command(
     table = pair(read_outcomes(a, format=file_format), read_outcomes(b, format=file_format))
     result = compare_outcomes(table, confidence=confidence)
     if as_json:
-        sys.stdout.write(result.model_dump_json() + "\n")
+        print_json(result)
     else:
         print_compare(result, a=str(a), b=str(b))
     return DONE

@@ -143,10 +143,24 @@ def print_sources(entries: Sequence[SourceEntry]) -> None:
 
 def print_source_report(report: SourceReport) -> None:
     """What a check of a source found."""
-    table = _table("role", "tasks")
-    for role, count in report.roles.items():
-        table.add_row(role, str(count))
-    _print(table, *report.lines())
+    strata = sorted({stratum for counts in report.roles.values() for stratum in counts})
+    shown = strata if 1 < len(strata) <= 8 else []
+    table = _table("role", "tasks", *shown)
+    for role, counts in report.roles.items():
+        table.add_row(role, str(sum(counts.values())), *(str(counts.get(stratum, 0)) for stratum in shown))
+    lines = [
+        f"{report.source}: {report.items} tasks, {len(report.strata)} strata, grader {report.grader}.",
+        f"Right answers score 1: {report.gold_right} of {report.items}. "
+        f"Wrong answers score 0: {report.wrong_refused} of {report.items}.",
+        f"Duplicates: {report.exact_duplicates} exact, {report.near_duplicates} near pairs; "
+        f'tasks.duplicates = "drop" leaves out {report.copies} tasks.',
+        *(
+            f"  {pair.similarity:.2f}  {pair.a} / {pair.b}: {pair.a_text!r} / {pair.b_text!r}"
+            for pair in report.examples
+        ),
+    ]
+    faults = [f"FAULT: {fault}" for fault in report.failures]
+    _print(table, *lines, *(faults or ["Nothing has to be mended."]))
 
 
 def print_checks(checks: Sequence[MachineCheck]) -> None:

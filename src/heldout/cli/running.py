@@ -14,18 +14,12 @@ from typing import Annotated, Any
 import typer
 
 from heldout.cli.app import DONE, OUT_OF_BUDGET, app
+from heldout.cli.printing import print_audit, print_json, print_noise, print_plan
 from heldout.cli.progress import progress_bar
 from heldout.config import RunConfig, load_config, parse_overrides, read_toml
 from heldout.errors import SetupError
 from heldout.loops import preset
-from heldout.report import (
-    print_audit,
-    print_noise,
-    print_plan,
-    print_summary,
-    run_json,
-    summary,
-)
+from heldout.report import print_summary, run_json, summary
 from heldout.store import Index, RunFolder, toml_text
 from heldout.workbench import Opening, audit, noise, plan, quickstart_config, resume, run
 
@@ -93,7 +87,7 @@ def audit_command(
     with progress_bar(quiet=as_json) as progress:
         opening = Opening(folder.path, command=_command(), resume=True, progress=progress)
         result = audit(opening, again=again)
-    print_audit(result, as_json=as_json)
+    (print_json if as_json else print_audit)(result)
     return DONE
 
 
@@ -107,7 +101,7 @@ def noise_command(
     config = _resolve(target, words or [])
     with tempfile.TemporaryDirectory(prefix="heldout-noise-") as folder, progress_bar(quiet=as_json) as progress:
         report = noise(config, Opening(Path(folder) / "noise", command=_command(), progress=progress))
-    print_noise(report, as_json=as_json)
+    (print_json if as_json else print_noise)(report)
     return DONE
 
 
@@ -118,7 +112,7 @@ def _run(config: RunConfig, *, out: Path, resuming: bool, as_json: bool) -> int:
     with Index.open(folder.path) as index:
         found = summary(index.connection)
     if as_json:
-        sys.stdout.write(run_json(found, report=folder.report).model_dump_json() + "\n")
+        print_json(run_json(found, report=folder.report))
     else:
         print_summary(found, report=folder.report)
     return OUT_OF_BUDGET if found.status == "stopped" else DONE

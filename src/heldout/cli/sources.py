@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from heldout.cli.app import DONE, FAILED, app
+from heldout.cli.printing import print_json, print_source_report, print_sources
 from heldout.config import load_config, parse_overrides
-from heldout.report import print_source_report, print_sources
 from heldout.tasks import check_source, list_sources
 
 __all__ = ["check_command", "list_command"]
@@ -23,7 +22,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard outpu
 @tasks_app.command("list")
 def list_command(as_json: Json = False) -> int:
     """The built-in sources."""
-    print_sources(list_sources(), as_json=as_json)
+    (print_json if as_json else print_sources)(list_sources())
     return DONE
 
 
@@ -37,11 +36,8 @@ def check_command(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Splits, duplicates, gold answers that must score 1 and wrong answers that must score 0. Exit code 1 on a fault."""
+    """Splits, duplicates, right answers that must score 1, wrong ones that must score 0. Exit code 1 on a fault."""
     settings = {"source": source, "duplicates": "drop", **parse_overrides(words or [])}
     report = check_source(load_config([{"tasks": settings}]).tasks)
-    if as_json:
-        sys.stdout.write(report.model_dump_json() + "\n")
-    else:
-        print_source_report(report)
-    return DONE if report.healthy else FAILED
+    (print_json if as_json else print_source_report)(report)
+    return DONE if report.ok else FAILED

@@ -25,7 +25,10 @@ __all__ = ["BayesOnline", "BayesPilot"]
 
 @dataclass(frozen=True, slots=True)
 class _Bayes(Rule):
-    """Accepts iff the largest posterior mean of a true gain is above 0, and its d too (`config.require_gain`)."""
+    """Accepts iff the largest posterior mean of a true gain is above 0, and its d too (`config.require_gain`).
+
+    The posterior mean rises with d (λ >= 0), so the winner is the best d; this also settles the tie of λ = 0.
+    """
 
     def decide(self, table: GenerationTable) -> Decision:
         gains = PairedGains.of(table)
@@ -35,7 +38,7 @@ class _Bayes(Rule):
             measured = VarianceComponents(mu=0.0, s=0.0, sigma=0.0, sigma0=0.0, k=1, n=len(table.incumbent))
         known = self.prior(measured, table)
         posterior = shared_noise_posterior(gains.means, known)
-        winner = gains.winner(posterior, table.edit_sizes)
+        winner = gains.winner(gains.means, table.edit_sizes)
         return conclude(self.name, winner, lambda chosen: self._judge(chosen, float(posterior[chosen.index]), known))
 
     @abstractmethod

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -44,25 +46,29 @@ class Recorder:
         """A recorder that knows `events`. Missing outcomes that no decision has used yet are forgotten: they are
         measured again, since a person who resumes after an outage wants them."""
         recorder = cls(journal)
+        with _without_collector():
+            recorder._remember(events)
+        return recorder
+
+    def _remember(self, events: Iterable[Event]) -> None:
         unsettled: list[str] = []
         for event in events:
             if event.kind == "outcome":
                 outcome = Outcome.model_validate(event.data)
-                recorder.outcomes[outcome.key] = outcome
+                self.outcomes[outcome.key] = outcome
                 if outcome.status is OutcomeStatus.NOT_MEASURED:
                     unsettled.append(outcome.key)
             elif event.kind == "prepared":
                 entry = Prepared.model_validate(event.data)
-                recorder.prepared[entry.key] = Preparation(values=entry.values, spend=entry.spend)
+                self.prepared[entry.key] = Preparation(values=entry.values, spend=entry.spend)
             elif event.kind in _REPEATABLE:
-                recorder.trail.setdefault(event.kind, []).append(event.data)
+                self.trail.setdefault(event.kind, []).append(event.data)
             else:
-                recorder.steps[(event.kind, _step_key(event.kind, event.data))] = event.data
+                self.steps[(event.kind, _step_key(event.kind, event.data))] = event.data
             if event.kind in _SETTLED:
                 unsettled.clear()
         for key in unsettled:
-            recorder.outcomes.pop(key, None)
-        return recorder
+            self.outcomes.pop(key, None)
 
     def find(self, kind: str, key: str, record: type[R]) -> R | None:
         """The recorded step of this kind and key, or None."""
@@ -98,6 +104,18 @@ class Recorder:
                 "since this run began, so it cannot be continued; start a new run"
             )
         return recorded
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A hundred thousand new records that all stay are what the cycle collector is slowest at."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 _KEYS: Mapping[str, tuple[str, ...]] = {

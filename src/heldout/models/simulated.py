@@ -189,8 +189,10 @@ def _wrong(right: str, choice: float, *, labels: Sequence[str], crowding: str | 
     """Another label (half of the time the crowding one), or a number or text that is not the right one."""
     if labels:
         others = [label for label in labels if label != right]
-        if crowding is not None and crowding != right and choice < 0.5:
-            return crowding
+        if crowding is not None and crowding != right:
+            if choice < 0.5:
+                return crowding
+            choice = 2 * choice - 1
         return others[int(choice * len(others))] if others else f"not {right}"
     numbers = _NUMBER.findall(right)
     if numbers:

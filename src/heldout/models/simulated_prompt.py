@@ -6,8 +6,8 @@ A prompt without a skill line is worth, for the items of one label,
 
 * coverage: 0 without any example; with examples, +0.26 (1 − 0.5^k) for a label that k of them show, −0.08 for one that
   none shows;
-* crowding: one label holds more than 40 % of at least four examples; its own items gain 0.05, and wrong answers to all
-  others become that label half of the time;
+* crowding: one label holds more than 40 % of at least four examples; its own items gain 0.05, and half of the wrong
+  answers to all others become that label;
 * phrases: each sentence of `PHRASE_EFFECTS` that the instruction holds adds its effect, once.
 
 The result is kept between 0.02 and 0.98.

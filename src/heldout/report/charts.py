@@ -6,16 +6,15 @@ Each takes a width in pixels, and is drawn once for a desk and once for a phone,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from heldout.report.numbers import interval, percent, points
+from heldout.report.svg import Scale, apart, drawing, join, line, linear, number, text, ticks
 
 __all__ = ["Dot", "GainMark", "Point", "Series", "candidate_dots", "gain_forest", "level_curve", "share_bar"]
-
-Scale = Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +65,23 @@ class Dot:
 
 def level_curve(series: Sequence[Series], *, generations: int, width: int) -> Markup:
     """Levels over generations: what the loop believed in, and what was measured where it could not look."""
-    height = 300 if width > 500 else 250
+    height = 310 if width > 500 else 260
     every = [value for line in series for point in line.points for value in (point.y, point.low, point.high)]
     low, high = _room([value for value in every if value is not None])
     right = width - 62
-    x, y = _linear(0, max(1, generations), 46, right), _linear(low, high, height - 34, 14)
+    x, y = linear(0, max(1, generations), 46, right), linear(low, high, height - 44, 14)
     ends = [(line, line.points[-1]) for line in series if line.points]
-    parts = [_grid(low, high, y=y, left=46, right=right), _generations(generations, x=x, bottom=height - 34)]
+    parts = [_grid(low, high, y=y, left=46, right=right), _generations(generations, x=x, bottom=height - 44)]
     parts += [_band(line, x=x, y=y) for line in series]
     parts += [_path(line, x=x, y=y) for line in series]
     parts += [_marker(line.tone, x(point.x), y(point.y)) for line in series for point in line.points]
-    labels = _apart([y(point.y) for _, point in ends], gap=15)
+    labels = apart([y(point.y) for _, point in ends], gap=15)
     parts += [
-        _text(x(point.x) + 11, at + 4, percent(point.y), f"value {line.tone}")
+        text(x(point.x) + 11, at + 4, percent(point.y), f"value {line.tone}")
         for (line, point), at in zip(ends, labels, strict=True)
     ]
     said = "; ".join(f"{line.tone} from {percent(line.points[0].y)} to {percent(end.y)}" for line, end in ends)
-    return _svg(parts, width=width, height=height, label=f"Score of the current best over generations: {said}")
+    return drawing(parts, width=width, height=height, label=f"Score of the current best over generations: {said}")
 
 
 def gain_forest(marks: Sequence[GainMark], *, width: int) -> Markup:
@@ -91,43 +90,41 @@ def gain_forest(marks: Sequence[GainMark], *, width: int) -> Markup:
     height = top + row * len(marks) + 30
     ends = [end for mark in marks for end in (mark.gain, *(mark.interval or ()))]
     low, high = _around([*ends, 0.0])
-    x = _linear(low, high, left + 10, width - 14)
+    x = linear(low, high, left + 10, width - 14)
     bottom = top + row * len(marks)
     parts = []
-    for tick in _ticks(low, high, 6 if width > 500 else 4):
+    for tick in ticks(low, high, 6 if width > 500 else 4):
         kind = "zero" if abs(tick) < 1e-9 else "grid"
-        parts.append(_line(x(tick), top, x(tick), bottom, kind))
-        parts.append(_text(x(tick), bottom + 18, _bare(tick), "tick", anchor="middle"))
+        parts.append(line(x(tick), top, x(tick), bottom, kind))
+        parts.append(text(x(tick), bottom + 18, _bare(tick), "tick", anchor="middle"))
     for index, mark in enumerate(marks):
         at = top + row * index + row / 2
-        parts.append(_text(0, at - 4, mark.name, f"value {mark.tone}"))
-        parts.append(_text(0, at + 13, points(mark.gain).removesuffix(" points"), "tick strong"))
+        parts.append(text(0, at - 4, mark.name, f"value {mark.tone}"))
+        parts.append(text(0, at + 13, points(mark.gain).removesuffix(" points"), "tick strong"))
         if mark.interval is not None:
             parts.append(_whisker(x(mark.interval[0]), x(mark.interval[1]), at, mark.tone))
         elif mark.gain:
-            parts.append(_line(x(0), at, x(mark.gain), at, f"stem {mark.tone}"))
+            parts.append(line(x(0), at, x(mark.gain), at, f"stem {mark.tone}"))
         parts.append(_marker(mark.tone, x(mark.gain), at, size=7))
     said = "; ".join(f"{mark.name} {points(mark.gain)}" + _said_interval(mark) for mark in marks)
-    return _svg(parts, width=width, height=height, label=f"Gains: {said}")
+    return drawing(parts, width=width, height=height, label=f"Gains: {said}")
 
 
 def candidate_dots(dots: Sequence[Dot], incumbents: Sequence[Point], *, generations: int, width: int) -> Markup:
     """Every candidate by generation: its shape says what the gate did, a bar joins it to its gold score."""
-    height = 300 if width > 500 else 250
+    height = 310 if width > 500 else 260
     every = [dot.score for dot in dots] + [dot.gold for dot in dots if dot.gold is not None]
     low, high = _room(every + [point.y for point in incumbents])
-    x, y = _linear(-0.6, max(1, generations) + 0.6, 46, width - 8), _linear(low, high, height - 34, 14)
-    parts = [_grid(low, high, y=y, left=46, right=width - 8), _generations(generations, x=x, bottom=height - 34)]
-    parts += [
-        _line(x(point.x - 0.46), y(point.y), x(point.x + 0.46), y(point.y), "incumbent") for point in incumbents
-    ]
+    x, y = linear(-0.6, max(1, generations) + 0.6, 46, width - 8), linear(low, high, height - 44, 14)
+    parts = [_grid(low, high, y=y, left=46, right=width - 8), _generations(generations, x=x, bottom=height - 44)]
+    parts += [line(x(point.x - 0.46), y(point.y), x(point.x + 0.46), y(point.y), "incumbent") for point in incumbents]
     for dot in dots:
         at = x(dot.generation + dot.shift)
         if dot.gold is not None:
-            parts.append(_line(at, y(dot.score), at, y(dot.gold), "stem measured thin"))
-            parts.append(_line(at - 4, y(dot.gold), at + 4, y(dot.gold), "goldtick"))
+            parts.append(line(at, y(dot.score), at, y(dot.gold), "stem measured thin"))
+            parts.append(line(at - 4, y(dot.gold), at + 4, y(dot.gold), "goldtick"))
         parts.append(_shape(dot, at, y(dot.score)))
-    return _svg(parts, width=width, height=height, label=f"Select scores of {len(dots)} candidates by generation")
+    return drawing(parts, width=width, height=height, label=f"Select scores of {len(dots)} candidates by generation")
 
 
 def share_bar(share: float) -> Markup:
@@ -136,47 +133,45 @@ def share_bar(share: float) -> Markup:
     return Markup(
         '<svg class="share" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
         '<rect class="track" width="100" height="8" rx="1"/><rect class="full" width="{}" height="8" rx="1"/></svg>'
-    ).format(_number(full))
+    ).format(number(full))
 
 
 def _shape(dot: Dot, x: float, y: float) -> Markup:
     title = Markup("<title>{}</title>").format(dot.title)
     if dot.fate == "accepted":
-        body = Markup('<path class="dot accepted" d="M{} {}l7 7l-7 7l-7 -7z">').format(_number(x), _number(y - 7))
+        body = Markup('<path class="dot accepted" d="M{} {}l7 7l-7 7l-7 -7z">').format(number(x), number(y - 7))
         return body + title + Markup("</path>")
     if dot.fate == "undecided":
-        body = Markup('<rect class="dot open" x="{}" y="{}" width="8" height="8">').format(
-            _number(x - 4), _number(y - 4)
-        )
+        body = Markup('<rect class="dot open" x="{}" y="{}" width="8" height="8">').format(number(x - 4), number(y - 4))
         return body + title + Markup("</rect>")
     kind, radius = ("rejected open", 5.0) if dot.fate == "rejected" else ("small", 3.2)
-    body = Markup('<circle class="dot {}" cx="{}" cy="{}" r="{}">').format(kind, _number(x), _number(y), radius)
+    body = Markup('<circle class="dot {}" cx="{}" cy="{}" r="{}">').format(kind, number(x), number(y), radius)
     return body + title + Markup("</circle>")
 
 
 def _marker(tone: str, x: float, y: float, *, size: float = 4.5) -> Markup:
     if tone == "believed":
-        return Markup('<circle class="mark believed" cx="{}" cy="{}" r="{}"/>').format(_number(x), _number(y), size)
+        return Markup('<circle class="mark believed" cx="{}" cy="{}" r="{}"/>').format(number(x), number(y), size)
     if tone == "model":
-        side = _number(size * 1.15)
+        side = number(size * 1.15)
         return Markup('<path class="mark model" d="M{0} {1}l{2} {2}l-{2} {2}l-{2} -{2}z"/>').format(
-            _number(x), _number(y - size * 1.15), side
+            number(x), number(y - size * 1.15), side
         )
     return Markup('<rect class="mark measured" x="{}" y="{}" width="{}" height="{}"/>').format(
-        _number(x - size * 0.9), _number(y - size * 0.9), _number(size * 1.8), _number(size * 1.8)
+        number(x - size * 0.9), number(y - size * 0.9), number(size * 1.8), number(size * 1.8)
     )
 
 
 def _band(line: Series, *, x: Scale, y: Scale) -> Markup:
     known = [point for point in line.points if point.low is not None and point.high is not None]
     if not line.steps:
-        return _join(_upright(x(point.x), y(point.low or 0.0), y(point.high or 0.0), line.tone) for point in known)
+        return join(_upright(x(point.x), y(point.low or 0.0), y(point.high or 0.0), line.tone) for point in known)
     upper = _stepped([(point.x, point.high or 0.0) for point in known])
     lower = _stepped([(point.x, point.low or 0.0) for point in known])
     corners = [*upper, *reversed(lower)]
     if len(known) < 2:
         return Markup()
-    path = " ".join(f"{_number(x(a))},{_number(y(b))}" for a, b in corners)
+    path = " ".join(f"{number(x(a))},{number(y(b))}" for a, b in corners)
     return Markup('<polygon class="band {}" points="{}"/>').format(line.tone, path)
 
 
@@ -184,7 +179,7 @@ def _path(line: Series, *, x: Scale, y: Scale) -> Markup:
     corners = [(point.x, point.y) for point in line.points]
     if line.steps:
         corners = _stepped(corners)
-    path = " ".join(f"{_number(x(a))},{_number(y(b))}" for a, b in corners)
+    path = " ".join(f"{number(x(a))},{number(y(b))}" for a, b in corners)
     return Markup('<polyline class="line {}" points="{}"/>').format(line.tone, path)
 
 
@@ -199,40 +194,41 @@ def _stepped(corners: Sequence[tuple[float, float]]) -> list[tuple[float, float]
 
 
 def _whisker(low: float, high: float, y: float, tone: str) -> Markup:
-    return _join(
+    return join(
         [
-            _line(low, y, high, y, f"whisker {tone}"),
-            _line(low, y - 6, low, y + 6, f"whisker {tone}"),
-            _line(high, y - 6, high, y + 6, f"whisker {tone}"),
+            line(low, y, high, y, f"whisker {tone}"),
+            line(low, y - 6, low, y + 6, f"whisker {tone}"),
+            line(high, y - 6, high, y + 6, f"whisker {tone}"),
         ]
     )
 
 
 def _upright(x: float, low: float, high: float, tone: str) -> Markup:
-    return _join(
+    return join(
         [
-            _line(x, low, x, high, f"whisker {tone}"),
-            _line(x - 6, low, x + 6, low, f"whisker {tone}"),
-            _line(x - 6, high, x + 6, high, f"whisker {tone}"),
+            line(x, low, x, high, f"whisker {tone}"),
+            line(x - 6, low, x + 6, low, f"whisker {tone}"),
+            line(x - 6, high, x + 6, high, f"whisker {tone}"),
         ]
     )
 
 
 def _grid(low: float, high: float, *, y: Scale, left: float, right: float) -> Markup:
     parts = []
-    for tick in _ticks(low, high, 5):
-        parts.append(_line(left, y(tick), right, y(tick), "grid"))
-        parts.append(_text(left - 8, y(tick) + 4, f"{tick * 100:.0f} %", "tick", anchor="end"))
-    return _join(parts)
+    for tick in ticks(low, high, 5):
+        parts.append(line(left, y(tick), right, y(tick), "grid"))
+        parts.append(text(left - 8, y(tick) + 4, f"{tick * 100:.0f} %", "tick", anchor="end"))
+    return join(parts)
 
 
 def _generations(last: int, *, x: Scale, bottom: float) -> Markup:
     """At most about eleven labels below the axis."""
     stride = max(1, math.ceil(last / 10))
-    return _join(
-        _text(x(at), bottom + 20, "start" if at == 0 else str(at), "tick", anchor="middle")
+    labels = [
+        text(x(at), bottom + 20, "start" if at == 0 else str(at), "tick", anchor="middle")
         for at in range(0, last + 1, stride)
-    )
+    ]
+    return join([*labels, text(x(last / 2), bottom + 39, "generation", "tick", anchor="middle")])
 
 
 def _room(values: Sequence[float]) -> tuple[float, float]:
@@ -248,56 +244,9 @@ def _around(values: Sequence[float]) -> tuple[float, float]:
     return low - air, high + air
 
 
-def _linear(low: float, high: float, start: float, end: float) -> Scale:
-    return lambda value: start + (value - low) / (high - low) * (end - start)
-
-
-def _ticks(low: float, high: float, about: int) -> list[float]:
-    """Round numbers within the range: steps of 1, 2 or 5 times a power of ten."""
-    raw = (high - low) / about
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(size * power for size in (1, 2, 5, 10) if size * power >= raw * (1 - 1e-9))
-    return [index * step for index in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-
-
-def _apart(positions: Sequence[float], *, gap: float) -> list[float]:
-    """The same heights in the same order, moved so that labels do not overlap."""
-    order = sorted(range(len(positions)), key=lambda index: positions[index])
-    result = list(positions)
-    for before, after in zip(order, order[1:], strict=False):
-        result[after] = max(result[after], result[before] + gap)
-    return result
-
-
 def _bare(fraction: float) -> str:
     return f"{fraction * 100:+.0f}".replace("-", "−") if abs(fraction) > 1e-9 else "0"
 
 
 def _said_interval(mark: GainMark) -> str:
     return f" (95 % interval {interval(mark.interval)})" if mark.interval else ""
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
-    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
-        kind, _number(x1), _number(y1), _number(x2), _number(y2)
-    )
-
-
-def _text(x: float, y: float, text: str, kind: str, *, anchor: str = "start") -> Markup:
-    return Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(
-        kind, _number(x), _number(y), anchor, text
-    )
-
-
-def _svg(parts: Iterable[Markup], *, width: int, height: float, label: str) -> Markup:
-    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        width, _number(height), escape(label), _join(parts)
-    )
-
-
-def _join(parts: Iterable[Markup]) -> Markup:
-    return Markup("").join(parts)
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")

@@ -183,9 +183,7 @@ def _proposals(connection: sqlite3.Connection) -> list[Proposed]:
 
 def _decision_on(proposed: Proposed, decided: Sequence[Decided]) -> Decided | None:
     """The decision that weighed it: its own generation's, or a later one where all are decided together."""
-    weighed = [
-        one for one in decided if proposed.digest in one.candidates and one.generation >= proposed.generation
-    ]
+    weighed = [one for one in decided if proposed.digest in one.candidates and one.generation >= proposed.generation]
     return weighed[0] if weighed else None
 
 

@@ -132,9 +132,7 @@ class _Folders:
         return None if before is None or after is None else diff_files(before, after)
 
 
-def _rounds(
-    rows: Sequence[CandidateRow], steps: Sequence[GenerationRow], folders: _Folders
-) -> tuple[Round, ...]:
+def _rounds(rows: Sequence[CandidateRow], steps: Sequence[GenerationRow], folders: _Folders) -> tuple[Round, ...]:
     shown = _written_out(rows)
     entries: dict[int, list[Entry]] = {}
     for place, row in enumerate(rows):
@@ -155,9 +153,7 @@ def _written_out(rows: Sequence[CandidateRow]) -> frozenset[int]:
     return frozenset(order[:MAX_DIFFS])
 
 
-def _charts(
-    whole: RunSummary, steps: Sequence[GenerationRow], rows: Sequence[CandidateRow], known: Means
-) -> Charts:
+def _charts(whole: RunSummary, steps: Sequence[GenerationRow], rows: Sequence[CandidateRow], known: Means) -> Charts:
     last = max((step.generation for step in steps), default=0)
     series = _curve(whole, steps, known)
     dots = _dots(rows)

@@ -28,44 +28,45 @@ def verdict(summary: RunSummary) -> Verdict:
     if summary.status == RUNNING:
         return Verdict("open", "This run has not finished.", _believed_only(summary.gains))
     if summary.start.digest == summary.final.digest:
-        return Verdict("same", "Nothing improved: the start is still the best that was found.", _stopped(summary))
-    return Verdict(
-        "open",
-        "The loop reports a gain that nobody has checked.",
-        f"{_believed_only(summary.gains)} `heldout audit {summary.started.run}` checks it. {_stopped(summary)}".strip(),
-    )
+        return Verdict("same", _UNCHANGED, _stopped(summary))
+    check = f"Check it with: heldout audit {summary.started.run}"
+    detail = " ".join(part for part in (_believed_only(summary.gains), _stopped(summary), check) if part)
+    return Verdict("open", "The loop reports a gain that nobody has checked.", detail)
+
+
+_UNCHANGED = "Nothing improved: the start is still the best that was found."
 
 
 def _audited(audit: AuditResult, gains: Gains) -> Verdict:
     if audit.verdict == "unchanged" or audit.start == audit.final:
-        return Verdict("same", "Nothing improved: the start is still the best that was found.", "")
+        return Verdict("same", _UNCHANGED, "")
+    if audit.gain is None or audit.interval is None:
+        return Verdict("unclear", "The audit cannot tell: too few of its tasks were measured.", _against(gains))
     tasks = f"{count(audit.n_tasks)} tasks that no decision ever saw"
     if audit.verdict == "improved":
-        return Verdict("better", f"It got better: {points(audit.gain)} on {tasks}.", _overstated(gains))
+        return Verdict("better", f"It got better: {points(audit.gain)} on {tasks}.", _against(gains))
     if audit.verdict == "worse":
-        return Verdict("worse", f"It got worse: {points(audit.gain)} on {tasks}.", _overstated(gains))
+        return Verdict("worse", f"It got worse: {points(audit.gain)} on {tasks}.", _against(gains))
     more = f" About {count(audit.tasks_to_decide)} audit tasks would decide it." if audit.tasks_to_decide else ""
-    headline = f"The audit cannot tell: {points(audit.gain)} on {tasks}, somewhere in {interval(audit.interval)}."
-    if audit.gain is None or audit.interval is None:
-        headline = "The audit cannot tell: too few of its tasks were measured."
-    return Verdict("unclear", headline, _overstated(gains) + more)
+    headline = f"The audit cannot tell: the true gain may be anywhere from {interval(audit.interval)}."
+    return Verdict("unclear", headline, f"On {tasks} it is {points(audit.gain)}. {_against(gains)}{more}")
 
 
-def _overstated(gains: Gains) -> str:
+def _against(gains: Gains) -> str:
+    """What the loop believed, against what the audit found."""
     gap = gains.overstatement
     if gap is None:
         return _believed_only(gains)
     if signed(gap) == "0.0":
         return f"The loop believed in {points(gains.believed)}, which is what the audit found."
-    if gap < 0:
-        return f"The loop believed in {points(gains.believed)}; the audit found {signed(-gap)[1:]} points more."
-    return f"The loop believed in {points(gains.believed)}; {signed(gap)[1:]} of these did not show up in the audit."
+    more = "more" if gap > 0 else "less"
+    return f"The loop believed in {points(gains.believed)}, {signed(gap)[1:]} {more} than the audit found."
 
 
 def _believed_only(gains: Gains) -> str:
     if gains.believed is None:
         return "The gain on the select tasks is not measured."
-    return f"So far the loop believes in {points(gains.believed)}, on the same tasks that it chose by."
+    return f"The loop believes in {points(gains.believed)}, on the same tasks that it chose by."
 
 
 def _stopped(summary: RunSummary) -> str:

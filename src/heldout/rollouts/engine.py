@@ -111,9 +111,7 @@ class Engine:
             seed = paired_seed(self.seed, task.id, sweep.repeat)
             yield outcome_key(prefix, task.id, task.input, str(seed), str(sweep.repeat))
 
-    def _run(
-        self, waiting: Iterator[tuple[str, Task]], sweep: Sweep, prepared: Preparation, *, grade: Grade
-    ) -> None:
+    def _run(self, waiting: Iterator[tuple[str, Task]], sweep: Sweep, prepared: Preparation, *, grade: Grade) -> None:
         finished: SimpleQueue[tuple[_Job, Future[JobResult]]] = SimpleQueue()
         in_flight = 0
         stop: Exception | None = None

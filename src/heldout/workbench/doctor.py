@@ -47,7 +47,9 @@ def _module(module: str, purpose: str, mend: str) -> MachineCheck:
 def _key() -> MachineCheck:
     found = bool(os.environ.get("OPENAI_API_KEY"))
     detail = "set" if found else "not set; only hosted models need one"
-    return MachineCheck(name="OPENAI_API_KEY", works=found, detail=detail, mend="" if found else "export OPENAI_API_KEY=…")
+    return MachineCheck(
+        name="OPENAI_API_KEY", works=found, detail=detail, mend="" if found else "export OPENAI_API_KEY=…"
+    )
 
 
 def _writable(folder: Path) -> MachineCheck:

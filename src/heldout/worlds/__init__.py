@@ -1,3 +1,3 @@
 """The embedded worlds, each a small package of its own."""
 
-__all__: list[str] = []
+__all__ = ()
