@@ -122,13 +122,13 @@ def test_the_bound_covers_what_is_spent() -> None:
     assert choosing.bound(candidate(), TASK, ListedModel()).tokens_out == 1
 
 
-def test_a_folder_that_cannot_be_read_is_a_harness_error_and_named_by_check() -> None:
+def test_a_folder_that_cannot_be_read_is_a_harness_error_before_and_while_it_runs() -> None:
     harness = PromptHarness()
     bad = Candidate(files={"instruction.md": "Say.", "demonstrations.jsonl": '{"input": "x"}\n'})
     with pytest.raises(HarnessError, match=r"demonstrations\.jsonl, line 1"):
         harness.run(bad, TASK, Episode(ListedModel(), 0, Preparation()))
-    assert "line 1" in (harness.check(bad) or "")
-    assert harness.check(candidate(*SHOWN)) is None
+    with pytest.raises(HarnessError, match=r"demonstrations\.jsonl, line 1"):
+        harness.bound(bad, TASK, ListedModel())
 
 
 def test_the_fingerprint_tells_settings_apart_and_survives_pickling() -> None:

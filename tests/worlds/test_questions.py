@@ -15,6 +15,7 @@ from scipy import sparse
 
 from heldout.errors import SetupError
 from heldout.tasks.base import Item
+from heldout.tasks.duplicates import normalise_text
 from heldout.worlds.questions import QuestionsSource
 
 SLOT = re.compile(r"\{(\w+)")
@@ -26,7 +27,7 @@ def items() -> Sequence[Item]:
 
 
 def grams(text: str) -> set[str]:
-    folded = text.casefold()
+    folded = normalise_text(text)
     return {folded[i : i + 5] for i in range(max(1, len(folded) - 4))}
 
 
@@ -59,12 +60,12 @@ def test_reading_twice_gives_the_same_and_another_seed_gives_others(items: Seque
 @pytest.mark.parametrize("seed", [0, 1])
 def test_no_two_questions_are_near_duplicates(seed: int) -> None:
     texts = [item.input for item in QuestionsSource(seed=seed, items=1200, ood=300).items()]
-    assert most_alike(texts) <= 0.75
+    assert most_alike(texts) < 0.75
 
 
 @pytest.mark.slow
 def test_no_two_questions_of_the_whole_world_are_near_duplicates(items: Sequence[Item]) -> None:
-    assert most_alike([item.input for item in items]) <= 0.75
+    assert most_alike([item.input for item in items]) < 0.75
 
 
 def test_ood_templates_are_used_by_no_other_question(items: Sequence[Item]) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from heldout.errors import ModelError, SetupError
 from heldout.harness.base import Episode, Preparation
-from heldout.harness.prompt_files import DEMONSTRATIONS_FILE, INSTRUCTION_FILE, check_candidate, read_prompt
+from heldout.harness.prompt_files import DEMONSTRATIONS_FILE, INSTRUCTION_FILE, read_prompt
 from heldout.models.base import Message, Model, Reply, Request
 from heldout.records import Candidate, Spend, Task, Trajectory, digest_of
 
@@ -40,10 +40,6 @@ class PromptHarness:
         settings = {"answer": answer, "labels": self.labels if answer == "choose" else (), "tokens": self.max_tokens}
         self.fingerprint = f"prompt:{digest_of(settings)[:16]}"
 
-    def check(self, candidate: Candidate) -> str | None:
-        """Why this candidate cannot be run, or None."""
-        return check_candidate(candidate)
-
     def prepare(self, candidate: Candidate, model: Model) -> Preparation:
         """For `choose`, the mean log-probability of every label on the content-free inputs."""
         if self.answer == "generate":
@@ -69,7 +65,10 @@ class PromptHarness:
         )
 
     def bound(self, candidate: Candidate, task: Task, model: Model) -> Spend:
-        """At most one token per byte of the messages and what the chat template adds, and the longest reply."""
+        """At most one token per byte of the messages and what the chat template adds, and the longest reply.
+
+        Raises `HarnessError` for a folder that cannot be read, so that a bad candidate is known before it runs.
+        """
         del model
         size, count = _fixed_size(*_texts(candidate))
         tokens_in = size + len(task.input.encode()) + count * _TOKENS_PER_MESSAGE

@@ -177,6 +177,8 @@ def _estimate(components: VarianceComponents, generation: int) -> NoiseEstimated
         sigma=components.sigma,
         sigma0=components.sigma0,
         lam=components.lam,
+        s_cut=components.s_cut,
+        sigma0_cut=components.sigma0_cut,
         expected_overstatement=overstated,
     )
 

@@ -1,4 +1,4 @@
-"""How numbers are written everywhere: points with a sign, no false precision, and *not measured* instead of 0 or NaN."""
+"""How numbers are written everywhere: points with a sign, no false precision, *not measured* instead of 0 or NaN."""
 
 from __future__ import annotations
 

@@ -29,13 +29,14 @@ from heldout.report.verdict import Verdict, verdict
 from heldout.store import RunFolder
 from heldout.store.events import NoiseMeasured
 
-__all__ = ["Entry", "Page", "Round", "gather"]
+__all__ = ["Charts", "Entry", "Page", "Round", "gather"]
 
-MAX_DIFFS = 200
+_MAX_DIFFS = 200
 """Proposals whose difference is written out; a page of thousands would be too large to open."""
 
-_CURVE_WIDTHS = (760, 340)
-_FOREST_WIDTHS = (760, 340)
+_WIDTHS = (760, 340)
+"""Of a chart on a desk and on a phone, in pixels."""
+
 _Z95 = 1.96
 """Normal quantile: the bands of the curve are drawn, not decided on."""
 
@@ -150,7 +151,7 @@ def _rounds(rows: Sequence[CandidateRow], steps: Sequence[GenerationRow], folder
 def _written_out(rows: Sequence[CandidateRow]) -> frozenset[int]:
     """Accepted proposals first, then the latest."""
     order = sorted(range(len(rows)), key=lambda place: (rows[place].fate is Fate.ACCEPTED, place), reverse=True)
-    return frozenset(order[:MAX_DIFFS])
+    return frozenset(order[:_MAX_DIFFS])
 
 
 def _charts(whole: RunSummary, steps: Sequence[GenerationRow], rows: Sequence[CandidateRow], known: Means) -> Charts:
@@ -164,10 +165,10 @@ def _charts(whole: RunSummary, steps: Sequence[GenerationRow], rows: Sequence[Ca
     ]
     marks = _marks(whole)
     return Charts(
-        gains=tuple(gain_forest(marks, width=width) for width in _FOREST_WIDTHS if marks),
-        curve=tuple(level_curve(series, generations=last, width=width) for width in _CURVE_WIDTHS if series and last),
+        gains=tuple(gain_forest(marks, width=width) for width in _WIDTHS if marks),
+        curve=tuple(level_curve(series, generations=last, width=width) for width in _WIDTHS if series and last),
         candidates=tuple(
-            candidate_dots(dots, incumbents, generations=last, width=width) for width in _CURVE_WIDTHS if dots and last
+            candidate_dots(dots, incumbents, generations=last, width=width) for width in _WIDTHS if dots and last
         ),
     )
 
@@ -201,11 +202,9 @@ def _points(means_at: Sequence[tuple[int, Mean]], *, band: bool) -> tuple[Point,
     for at, mean in means_at:
         if mean.value is None:
             continue
-        half = _Z95 * mean.standard_error if band and mean.standard_error is not None else None
-        if half is None:
-            result.append(Point(at, mean.value))
-        else:
-            result.append(Point(at, mean.value, max(0.0, mean.value - half), min(1.0, mean.value + half)))
+        error = mean.standard_error if band else None
+        ends = None if error is None else (max(0.0, mean.value - _Z95 * error), min(1.0, mean.value + _Z95 * error))
+        result.append(Point(at, mean.value, ends))
     return tuple(result)
 
 

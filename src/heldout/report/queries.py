@@ -194,7 +194,10 @@ def flickering(connection: sqlite3.Connection) -> tuple[Flicker, ...]:
 def missing_reasons(connection: sqlite3.Connection) -> tuple[MissingReason, ...]:
     """What the errors behind *not measured* were, the most frequent first."""
     rows = connection.execute(
-        "SELECT purpose, COALESCE(error, ''), COUNT(*) FROM outcomes WHERE status = ? GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2",
+        """
+        SELECT purpose, COALESCE(error, ''), COUNT(*)
+        FROM outcomes WHERE status = ? GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2
+        """,
         (OutcomeStatus.NOT_MEASURED.value,),
     )
     return tuple(MissingReason(*row) for row in rows)

@@ -169,6 +169,9 @@ class NoiseEstimated(Record):
     """Standard deviation of the noise that all candidates of a generation share."""
     lam: float
     """s² / (s² + sigma²): the share of the spread that is real."""
+    s_cut: float = 0.0
+    """What was cut from s² because it fell below zero; pooling adds it back (see `VarianceComponents`)."""
+    sigma0_cut: float = 0.0
     expected_overstatement: float
     """P1: c_K sigma² / sqrt(s² + sigma²)."""
 

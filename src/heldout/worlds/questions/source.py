@@ -13,13 +13,14 @@ from pydantic import Field, ValidationError
 from heldout.errors import SetupError
 from heldout.records import Record
 from heldout.tasks.base import Item
+from heldout.tasks.duplicates import find_duplicates
 from heldout.worlds.questions.grammar import expand
-from heldout.worlds.questions.near_duplicates import distinct
 
 __all__ = ["QuestionsOptions", "QuestionsSource"]
 
 _OOD = "ood"
-_SIMILARITY = 0.75
+_TOO_ALIKE = 0.75
+"""Below the similarity at which the duplicate audit stops a run."""
 _TRIES = 20
 
 
@@ -62,9 +63,10 @@ class QuestionsSource:
         """Every question, in an order drawn from the seed."""
         rng = random.Random(f"questions {self.seed}")
         drawn = _draw(self.options.items, rng=rng, ood=False) + _draw(self.options.ood, rng=rng, ood=True)
-        kept = [drawn[index] for index in distinct([item.input for item in drawn], similarity=_SIMILARITY)]
-        rng.shuffle(kept)
-        return [item.model_copy(update={"id": f"q{number:05d}"}) for number, item in enumerate(kept)]
+        rng.shuffle(drawn)
+        items = [item.model_copy(update={"id": f"q{number:05d}"}) for number, item in enumerate(drawn)]
+        dropped = {pair.b for pair in find_duplicates(items, threshold=_TOO_ALIKE)}
+        return [item for item in items if item.id not in dropped]
 
 
 def _draw(count: int, *, rng: random.Random, ood: bool) -> list[Item]:
