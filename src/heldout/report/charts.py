@@ -204,9 +204,7 @@ def _whisker(start: XY, end: XY, *, tone: str) -> Markup:
     """An interval with a short bar across each end."""
     kind = f"whisker {tone}"
     across = (0, 6) if start[1] == end[1] else (6, 0)
-    bars = [
-        segment((x - across[0], y - across[1]), (x + across[0], y + across[1]), kind=kind) for x, y in (start, end)
-    ]
+    bars = [segment((x - across[0], y - across[1]), (x + across[0], y + across[1]), kind=kind) for x, y in (start, end)]
     return join([segment(start, end, kind=kind), *bars])
 
 

@@ -1,6 +1,7 @@
 """What a person sees in the terminal. Views are rich renderables; `show` puts them on a console.
 
-On a stream that is no terminal the same words come in plain ASCII, without colour.
+On a stream that is no terminal the same words come in plain ASCII, without colour. Signs that take more room in
+ASCII (± and arrows) stay out of tables, so that their columns hold.
 """
 
 from __future__ import annotations
@@ -8,35 +9,143 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.box import ASCII, ROUNDED, SIMPLE_HEAD, Box
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
-from rich.markup import escape
-from rich.panel import Panel
-from rich.segment import Segment
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from heldout.report.numbers import ascii_text, count, dollars, duration, interval, percent, plus_minus, points
+from heldout.report.numbers import ascii_text, count, dollars, duration, interval, percent, plus_minus, points, signed
 from heldout.report.queries import LedgerRow
 from heldout.report.summary import RunSummary
-from heldout.report.verdict import verdict
+from heldout.report.verdict import Verdict, verdict
 from heldout.store.events import AuditResult, NoiseMeasured
 
-__all__ = ["audit_view", "ledger_view", "noise_view", "run_view", "show"]
+__all__ = ["audit_view", "gains_view", "ledger_view", "noise_view", "run_view", "show"]
 
-_STYLES = {"better": "bold cyan", "worse": "bold red", "unclear": "bold yellow", "same": "bold", "open": "bold"}
+_WIDTH = 100
+"""Columns that a summary uses at most; wider tables are harder to read, not easier."""
 
 
 def show(console: Console, *views: RenderableType) -> None:
     """Print the views: in full on a terminal, else in ASCII (pipes, logs, CI)."""
+    options = console.options.update(max_width=min(console.width, _WIDTH))
+    if console.is_terminal:
+        for view in views:
+            console.print(view, width=options.max_width)
+        return
+    options.encoding = "ascii"
     for view in views:
-        if console.is_terminal:
-            console.print(view)
-            continue
-        segments = console.render(view)
-        text = "".join(segment.text for segment in segments if not segment.control)
-        console.file.write(ascii_text(text))
+        lines = console.render_lines(view, options, pad=False)
+        text = "\n".join("".join(segment.text for segment in line).rstrip() for line in lines)
+        console.file.write(ascii_text(text) + "\n")
 
 
 def run_view(summary: RunSummary, *, noise: NoiseMeasured | None = None, report: Path | None = None) -> RenderableType:
     """The summary of a run: verdict, three gains, noise, cost, and where the report lies."""
+    parts: list[RenderableType] = [Text()]
+    if summary.started.simulated:
+        parts.append(Text.assemble(("SIMULATION", "bold reverse"), "  no language model was used"))
+    parts += [_verdict(verdict(summary)), gains_view(summary)]
+    if noise is not None:
+        parts.append(noise_view(noise, gate=summary.gate))
+    parts.append(ledger_view(summary.ledger, elapsed_s=summary.elapsed_s))
+    if report is not None:
+        # A path that is broken over two lines can be neither clicked nor copied.
+        parts.append(Text.assemble(("Report ", "bold"), str(report), no_wrap=True, overflow="ignore", end="\n"))
+    return Group(*parts)
+
+
+def gains_view(summary: RunSummary) -> RenderableType:
+    """Believed, corrected and audited gain side by side, and the overstatement."""
+    gains, audit = summary.gains, summary.audit
+    table = _table()
+    for name, kind in (("Believed", "what the loop saw"), ("Corrected", "model"), ("Audited", "measured")):
+        table.add_column(Text.assemble((name, "bold"), f"\n{kind}"), ratio=1)
+    table.add_row(*(Text(points(gain), style="bold") for gain in (gains.believed, gains.corrected, gains.audited)))
+    ends = f"{percent(summary.start.select.value)} to {percent(summary.final.select.value)}"
+    modelled = signed(gains.modelled_overstatement).lstrip("+")
+    expected = f"minus {modelled} by the model" if gains.corrected is not None else ""
+    measured = f"{interval(audit.interval)} ({audit.confidence * 100:.0f} %)" if audit else "heldout audit opens it"
+    table.add_row(ends, expected, measured, style="dim")
+    if gains.overstatement is None:
+        return table
+    line = Text.assemble("Overstatement ", (points(gains.overstatement), "bold"), " (believed minus audited)")
+    return Group(table, Padding(line, (0, 0, 1, 1)))
+
+
+def noise_view(noise: NoiseMeasured, *, gate: str = "") -> RenderableType:
+    """The noise floor, and how often each gate accepts a candidate that is no better; `gate` is the run's own."""
+    table = _table(title="Noise: the start against itself")
+    table.add_column("gate")
+    table.add_column("false accepts", justify="right")
+    table.add_column("std. error", justify="right")
+    table.add_column("smallest table that commits")
+    for one in noise.gates:
+        rate, error = percent(one.false_accept_rate), percent(one.standard_error)
+        style = "bold" if one.gate == gate else ""
+        name = f"{one.gate} (this run)" if one.gate == gate else one.gate
+        table.add_row(name, rate, error, one.smallest_table or "depends on more", style=style)
+    flips = f"Flip rate {percent(noise.flip_rate)} on {count(noise.n_tasks)} tasks"
+    flips += f" ({count(noise.missing)} not measured)" if noise.missing else ""
+    text = (
+        f"{flips}; expected flips with no change: {count(noise.expected_flips)} of {count(noise.select_tasks)}. "
+        f"Audit standard error {plus_minus(noise.audit_standard_error)} points."
+    )
+    return Group(table, Padding(Text(text), (0, 0, 1, 1)))
+
+
+def ledger_view(ledger: Sequence[LedgerRow], *, elapsed_s: float | None = None) -> RenderableType:
+    """What was paid for, by purpose."""
+    table = _table(title="Cost" if elapsed_s is None else f"Cost, in {duration(elapsed_s)}", show_footer=True)
+    total = LedgerRow("total", sum((row.spend for row in ledger[1:]), start=ledger[0].spend)) if ledger else None
+    foot = _cells(total) if total else [""] * 6
+    for name, end in zip(("purpose", "evaluations", "calls", "tokens", "dollars", "work"), foot, strict=True):
+        table.add_column(name, end, justify="left" if name == "purpose" else "right")
+    for row in ledger:
+        table.add_row(*_cells(row))
+    return table
+
+
+def audit_view(audit: AuditResult) -> RenderableType:
+    """One audit: the paired table and the gain, in plain words."""
+    table = _table(title=f"Audit on the role {audit.role}")
+    for name in ("", "final right", "final wrong"):
+        table.add_column(name, justify="right" if name else "left")
+    table.add_row("start right", count(audit.both), f"{count(audit.broken)} broken")
+    table.add_row("start wrong", f"{count(audit.fixed)} fixed", count(audit.neither))
+    gain = f"Gain {points(audit.gain)}, {plus_minus(audit.standard_error)} standard error, "
+    gain += f"{audit.confidence * 100:.0f} % interval {interval(audit.interval)}, on {count(audit.n_tasks)} tasks"
+    gain += f" ({count(audit.missing)} not measured)" if audit.missing else ""
+    return Group(Text(audit.sentence, style="bold"), table, Padding(Text(gain + "."), (0, 0, 1, 1)))
+
+
+def _verdict(found: Verdict) -> RenderableType:
+    style = {"better": "bold cyan", "worse": "bold red", "unclear": "bold yellow"}.get(found.tone, "bold")
+    return Group(Text(found.headline, style=style), Text(found.detail), Text())
+
+
+def _cells(row: LedgerRow) -> list[str]:
+    spend = row.spend
+    return [
+        row.purpose,
+        count(spend.evaluations),
+        count(spend.calls),
+        count(spend.tokens_in + spend.tokens_out),
+        dollars(spend.cost_usd),
+        duration(spend.wall_s),
+    ]
+
+
+def _table(*, title: str | None = None, show_footer: bool = False) -> Table:
+    return Table(
+        box=SIMPLE_HEAD,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="",
+        show_footer=show_footer,
+        footer_style="bold",
+        expand=title is None,
+        padding=(0, 1),
+    )

@@ -48,6 +48,10 @@ def _audited(audit: AuditResult, gains: Gains) -> Verdict:
     if audit.verdict == "worse":
         return Verdict("worse", f"It got worse: {points(audit.gain)} on {tasks}.", _against(gains))
     more = f" About {count(audit.tasks_to_decide)} audit tasks would decide it." if audit.tasks_to_decide else ""
+    if audit.interval[0] > 0 or audit.interval[1] < 0:
+        # The interval would decide, so what holds the verdict back is coverage.
+        left_out = f"{count(audit.missing)} of {count(audit.missing + audit.n_tasks)} tasks were not measured"
+        return Verdict("unclear", f"The audit cannot tell: {left_out}.", _against(gains))
     headline = f"The audit cannot tell: the true gain may be anywhere from {interval(audit.interval)}."
     return Verdict("unclear", headline, f"On {tasks} it is {points(audit.gain)}. {_against(gains)}{more}")
 

@@ -1,0 +1,27 @@
+"""Studies of the field: published results run again, with a verdict for every claim."""
+
+from heldout.studies.base import STUDIES, Study, load_study
+from heldout.studies.plots import Line, Plot, Spot, plot_svg
+from heldout.studies.results import Claim, ClaimVerdict, Part, Provenance
+from heldout.studies.tables import Cell, Estimate, Table, csv_text, markdown_text, mean_estimate, share_estimate
+
+__all__ = [
+    "STUDIES",
+    "Cell",
+    "Claim",
+    "ClaimVerdict",
+    "Estimate",
+    "Line",
+    "Part",
+    "Plot",
+    "Provenance",
+    "Spot",
+    "Study",
+    "Table",
+    "csv_text",
+    "load_study",
+    "markdown_text",
+    "mean_estimate",
+    "plot_svg",
+    "share_estimate",
+]

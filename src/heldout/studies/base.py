@@ -1,0 +1,33 @@
+"""The seam to studies, and the studies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
+
+from heldout.registry import load
+
+__all__ = ["STUDIES", "Study", "load_study"]
+
+STUDIES: Mapping[str, str] = MappingProxyType({"winners_curse": "heldout.studies.winners_curse.study:study"})
+"""Short names of `heldout bench`."""
+
+
+class Study(Protocol):
+    """A published result, run again."""
+
+    def __call__(self, target: Path, *, quick: bool, only: str | None, command: str) -> list[Path]:
+        """Write tables, plots and a page into `target`, and return what was written.
+
+        `quick` is a CI-sized version; `only` runs one part, and None every part that can run on this machine. What
+        an earlier call left of other parts is kept. `command` goes into the provenance. Equal arguments give equal
+        bytes, but for run times. `SetupError` for a part that there is not, or that cannot run here.
+        """
+
+
+def load_study(name: str) -> Study:
+    """The study of this name, or `package.module:function`; `SetupError` lists what there is."""
+    study: Study = load(name, among=STUDIES, what="study")
+    return study

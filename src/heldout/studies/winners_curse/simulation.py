@@ -1,0 +1,263 @@
+"""The whole loop in numpy with the real gates: section 7 (b) of systems/winners_curse.md. A simulation.
+
+Item j has difficulty z_j ~ N(0, 1) and luck u_j ~ U(0, 1), and is right under skill q when u_j < logistic(θ_q + 4 z_j),
+where θ_q makes the mean over items q. A rewrite redraws each item's luck with probability `redraw` and otherwise
+inherits its incumbent's (monotone coupling). Its true gain has one distribution until the first commit, and another
+afterwards. Every arm with the same seed and n meets the same items and the same rewrites.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heldout.gates import Gate, GenerationTable
+from heldout.records import Comparison, Verdict
+from heldout.stats import VarianceComponents, paired_difference
+from heldout.studies.winners_curse.arms import Arm
+
+__all__ = ["AUDIT_TASKS", "Commit", "SimulatedRun", "expected_components", "mean_right", "simulate", "theta_of"]
+
+AUDIT_TASKS = 64
+"""The paper's audit."""
+
+SPREAD = 4.0
+"""How strongly difficulty acts, as in the simulated solver."""
+
+_SEARCH, _LUCK, _FRESH, _AUDIT = range(4)
+"""Streams of random numbers that do not disturb one another."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One accepted rewrite."""
+
+    generation: int
+    first: bool
+    measured: float
+    """Its gain on the select set."""
+    real: float
+    """Its gain in true skill."""
+    skill: float
+    """The incumbent's true skill."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedRun:
+    """What one run believed, and what was true; fractions of one."""
+
+    select_start: float
+    select_final: float
+    skill_start: float
+    skill_final: float
+    commits: tuple[Commit, ...]
+    later_rewrites: int
+    """Rewrites that were proposed after the first commit."""
+    later_helpful: int
+    """Those of them with a higher true skill than their incumbent."""
+    evaluations: int
+    """On select and fresh items; the audit's are the same for every arm."""
+    audit_gain: float
+    audit_interval: tuple[float, float]
+    audit_disagreement: float
+    """Share of audit items on which start and final differ."""
+
+    @property
+    def inflation(self) -> float:
+        return self.select_final - self.skill_final
+
+    @property
+    def reported(self) -> float:
+        return self.select_final - self.select_start
+
+    @property
+    def gain(self) -> float:
+        """The true one."""
+        return self.skill_final - self.skill_start
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Draws:
+    """All chance of the search, drawn before it begins."""
+
+    difficulty: Floats
+    luck: Floats
+    effects: Floats
+    """Shape (G, K), standard normal."""
+    new_luck: Floats
+    """Shape (G, K, n)."""
+    redraws: Floats
+    """Shape (G, K, n), uniform."""
+
+    @classmethod
+    def of(cls, arm: Arm, seed: int) -> Self:
+        items, luck = (np.random.default_rng([stream, seed, arm.n]) for stream in (_SEARCH, _LUCK))
+        shape = (arm.generations, arm.candidates, arm.n)
+        return cls(
+            difficulty=items.standard_normal(arm.n),
+            luck=items.random(arm.n),
+            effects=items.standard_normal(shape[:2]),
+            new_luck=luck.random(shape),
+            redraws=np.zeros(shape) if arm.world.redraw == 1.0 else luck.random(shape),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Head:
+    """The incumbent, on the select set and on the audit's items."""
+
+    skill: float
+    luck: Floats
+    right: Floats
+    audit_luck: Floats
+
+
+def simulate(arm: Arm, seed: int) -> SimulatedRun:
+    """One run of an arm; deterministic given the seed."""
+    draws = _Draws.of(arm, seed)
+    audit = np.random.default_rng([_AUDIT, seed, arm.n])
+    audit_difficulty = audit.standard_normal(AUDIT_TASKS)
+    skill = arm.world.start
+    start = _Head(skill, draws.luck, _right(skill, draws.difficulty, draws.luck), audit.random(AUDIT_TASKS))
+    head, commits, spent = start, list[Commit](), arm.n
+    rewrites = helpful = 0
+    for generation in range(arm.generations):
+        if arm.budget is not None and spent + arm.candidates * arm.n > arm.budget:
+            break
+        mean, sd = arm.world.later if commits else arm.world.first
+        skills = np.clip(head.skill + mean + sd * draws.effects[generation], 0.01, 0.99)
+        luck = np.where(draws.redraws[generation] < arm.world.redraw, draws.new_luck[generation], head.luck)
+        right = _right(skills, draws.difficulty, luck)
+        if commits:
+            rewrites += len(skills)
+            helpful += int((skills > head.skill).sum())
+        fresh = _Fresh(arm, seed, generation, head.skill, skills)
+        winner = _winner(arm.gate(committed=bool(commits)), head.right, right, fresh=fresh)
+        spent += arm.candidates * arm.n + fresh.spent
+        if winner is None:
+            continue
+        gain = float(right[winner].mean() - head.right.mean())
+        commits.append(Commit(generation, not commits, gain, float(skills[winner] - head.skill), head.skill))
+        redrawn = audit.random(AUDIT_TASKS) < arm.world.redraw
+        audit_luck = np.where(redrawn, audit.random(AUDIT_TASKS), head.audit_luck)
+        head = _Head(float(skills[winner]), luck[winner], right[winner], audit_luck)
+    before, after = (_right(one.skill, audit_difficulty, one.audit_luck) for one in (start, head))
+    audited = paired_difference(before, after)
+    return SimulatedRun(
+        select_start=float(start.right.mean()),
+        select_final=float(head.right.mean()),
+        skill_start=start.skill,
+        skill_final=head.skill,
+        commits=tuple(commits),
+        later_rewrites=rewrites,
+        later_helpful=helpful,
+        evaluations=spent,
+        audit_gain=audited.mean or 0.0,
+        audit_interval=audited.interval or (-1.0, 1.0),
+        audit_disagreement=float((before != after).mean()),
+    )
+
+
+@dataclass(slots=True)
+class _Fresh:
+    """New items for a winner and its incumbent, drawn when a gate asks for them."""
+
+    arm: Arm
+    seed: int
+    generation: int
+    incumbent: float
+    skills: Floats
+    spent: int = 0
+
+    def compare(self, winner: int, count: int) -> Comparison:
+        rng = np.random.default_rng([_FRESH, self.seed, self.arm.n, self.generation])
+        difficulty, luck = rng.standard_normal(count), rng.random(count)
+        new_luck = np.where(rng.random(count) < self.arm.world.redraw, rng.random(count), luck)
+        self.spent += 2 * count
+        return Comparison(
+            tasks=tuple(str(item) for item in range(count)),
+            a=_right(self.incumbent, difficulty, luck)[:, None],
+            b=_right(float(self.skills[winner]), difficulty, new_luck)[:, None],
+        )
+
+
+def _winner(gate: Gate, incumbent: Floats, candidates: Floats, *, fresh: _Fresh) -> int | None:
+    """The candidate that the gate accepts, or None."""
+    table = GenerationTable(
+        incumbent=incumbent[:, None],
+        candidates=candidates[:, :, None],
+        edit_sizes=np.ones(len(candidates), dtype=np.int64),
+        seed=fresh.seed * 1_000 + fresh.generation,
+    )
+    decision = gate.decide(table)
+    if decision.verdict is Verdict.CONFIRM and decision.winner is not None:
+        decision = gate.decide(replace(table, fresh=fresh.compare(decision.winner, gate.fresh_tasks)))
+    return decision.winner if decision.verdict is Verdict.ACCEPT else None
+
+
+def _right(skill: Floats | float, difficulty: Floats, luck: Floats) -> Floats:
+    """1 where the item is answered rightly; skills of shape (K,) give (K, n)."""
+    theta = np.asarray(theta_of(np.asarray(skill, dtype=np.float64)))
+    chance = 1.0 / (1.0 + np.exp(-(theta[..., None] + SPREAD * difficulty)))
+    return (luck < chance).astype(np.float64)
+
+
+def theta_of(skill: Floats) -> Floats:
+    """θ with mean right = skill, from a fine table by linear interpolation; the error in skill is below 1e-5."""
+    thetas, skills = _theta_table()
+    return np.interp(skill, skills, thetas)
+
+
+def mean_right(theta: Floats) -> Floats:
+    """E logistic(θ + 4 Z), Z ~ N(0, 1), by the trapezoidal rule."""
+    z, weight = _difficulties()
+    result: Floats = (1.0 / (1.0 + np.exp(-(np.asarray(theta)[..., None] + SPREAD * z)))) @ weight
+    return result
+
+
+@lru_cache(maxsize=1)
+def _theta_table() -> tuple[Floats, Floats]:
+    thetas = np.linspace(-25.0, 25.0, 4001)
+    return thetas, mean_right(thetas)
+
+
+@lru_cache(maxsize=1)
+def _difficulties() -> tuple[Floats, Floats]:
+    z = np.linspace(-9.0, 9.0, 721)
+    density = np.exp(-(z**2) / 2.0)
+    return z, density / density.sum()
+
+
+def expected_components(arm: Arm, *, skill: float, later: bool) -> VarianceComponents:
+    """The noise model's components for one fresh generation of this simulator, by quadrature over difficulties.
+
+    With r the redraw probability and p, p' the chances of a right answer under the incumbent and a mean rewrite:
+    the expectation of an outcome difference given an item and the incumbent's answer is shared by all candidates
+    (σ0² n is its variance), the rest is each candidate's own (σ² n).
+    """
+    mean, sd = arm.world.later if later else arm.world.first
+    z, weight = _difficulties()
+    old, new = (
+        1.0 / (1.0 + np.exp(-(float(theta_of(np.array(q))) + SPREAD * z))) for q in (skill, skill + mean)
+    )
+    r = arm.world.redraw
+    # An inherited luck is right under the new skill surely (p'/p of the time) when it was right, if p' < p, and so on.
+    when_right = r * new + (1.0 - r) * np.minimum(1.0, new / old)
+    when_wrong = r * new + (1.0 - r) * np.maximum(0.0, new - old) / (1.0 - old)
+    own = weight @ (old * when_right * (1.0 - when_right) + (1.0 - old) * when_wrong * (1.0 - when_wrong))
+    first = weight @ (old * (when_right - 1.0) + (1.0 - old) * when_wrong)
+    second = weight @ (old * (when_right - 1.0) ** 2 + (1.0 - old) * when_wrong**2)
+    return VarianceComponents(
+        mu=mean,
+        s=sd,
+        sigma=float(np.sqrt(own / arm.n)),
+        sigma0=float(np.sqrt((second - first**2) / arm.n)),
+        k=arm.candidates,
+        n=arm.n,
+    )
