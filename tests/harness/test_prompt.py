@@ -89,6 +89,16 @@ def test_choose_subtracts_the_mean_over_content_free_inputs() -> None:
     assert model.asked[-1].max_tokens == 1
 
 
+def test_a_label_that_no_content_free_input_reported_does_not_always_win() -> None:
+    free = {text: {"yes": -1.0, "no": -100.0} for text in CONTENT_FREE}
+    model = ListedModel(logprobs={**free, "Who came?": {"yes": -0.5, "no": -100.0}})
+    harness = PromptHarness(answer="choose", labels=("no", "yes"))
+    prepared = harness.prepare(candidate(), model)
+    assert prepared.values == pytest.approx({"yes": -1.0, "no": -15.0})
+    # Calibrated: yes 0.5, no −15 + 15 = 0.
+    assert harness.run(candidate(), TASK, Episode(model, 0, prepared)).answer == "yes"
+
+
 def test_a_tie_goes_to_the_first_label() -> None:
     model = ListedModel(logprobs={"Who came?": {"yes": -1.0, "no": -1.0}})
     prepared = Preparation(values={"yes": -2.0, "no": -2.0})

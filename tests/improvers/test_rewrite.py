@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from improver_views import TRAIN, make_view, shown
 
-from heldout.config import ImproverConfig
-from heldout.errors import SetupError
+from heldout.config import ImproverConfig, ModelConfig
+from heldout.errors import ModelError, SetupError
 from heldout.harness import read_prompt
 from heldout.improvers import Failure, make_improver
 from heldout.improvers.rewrite import RewriteImprover, cleaned, leak
-from heldout.models.base import Reply, Request
+from heldout.models import Reply, Request, make_model
 from heldout.records import Proposal, TrainTask
+from heldout.testing.scripted_server import ScriptedReply, ScriptedServer
 
 BETTER = "Name what the question asks for: animal, place or time."
 
@@ -145,3 +146,43 @@ def test_it_needs_a_model_and_known_options() -> None:
 def test_a_proposal_is_a_record_that_crosses_the_disk() -> None:
     proposal = rewrite(BETTER)
     assert Proposal.model_validate(json.loads(proposal.model_dump_json())) == proposal
+
+
+def test_over_http_a_reply_becomes_a_candidate_and_a_fault_an_error() -> None:
+    replies = [ScriptedReply(f"```\n{BETTER}\n```", usage=(120, 15)), "", ScriptedReply(status=400)]
+    with ScriptedServer(replies) as server:
+        model = make_model(ModelConfig(name="openai:writer", url=server.url, retries=0, max_tokens=90))
+        improver = make_improver(ImproverConfig(kind="rewrite"), model=model)
+        view = make_view(failures=[Failure(TRAIN[0], "time")], seed=5)
+        proposal = improver.propose(view)
+        assert proposal is not None
+        assert read_prompt(proposal.files or {}).instruction == BETTER
+        assert (proposal.spend.tokens_in, proposal.spend.tokens_out) == (120, 15)
+        body = server.requests[0].body
+        assert (body["model"], body["seed"], body["temperature"], body["max_tokens"]) == ("writer", 5, 0.7, 90)
+        assert [message["role"] for message in body["messages"]] == ["system", "user"]
+        empty = improver.propose(view)
+        assert empty is not None
+        assert empty.error is not None
+        assert empty.files is None
+        with pytest.raises(ModelError):
+            improver.propose(view)
+        model.close()
+
+
+@pytest.mark.model
+def test_smollm2_writes_an_instruction_or_an_invalid_proposal() -> None:
+    pytest.importorskip("xllamacpp")
+    model = make_model(ModelConfig(name="smollm2", max_tokens=40, options={"threads": 1}))
+    try:
+        improver = make_improver(ImproverConfig(kind="rewrite"), model=model)
+        view = make_view(failures=[Failure(TRAIN[0], "time")])
+        proposal = improver.propose(view)
+        assert proposal is not None
+        assert (proposal.files is None) == (proposal.error is not None)
+        assert proposal.spend.tokens_in > 100
+        assert proposal.spend.tokens_out > 0
+        if proposal.files is not None:
+            assert read_prompt(proposal.files).instruction != "Classify."
+    finally:
+        model.close()

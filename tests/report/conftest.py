@@ -36,15 +36,23 @@ Answer with one word: abbreviation, entity, description, person, place or number
 """
 
 EDITS = (
-    ("say that only the label may be written", "Answer with one word:", "Write exactly one of these words and nothing else:"),
-    ("explain what counts as a description", "kind of answer it asks for.", "kind of answer it asks for.\nDefinitions, reasons and ways of doing things are descriptions."),
-    ("tell apart persons and groups", "person, place or number.", "person, place or number.\nA group or company is a person when the question asks who."),
-    ("name dates as numbers", "place or number.", "place or number.\nDates, counts, prices and distances are all numbers."),
+    (
+        "say that only the label may be written",
+        "Answer with one word:",
+        "Write one of these words only:",
+    ),
+    (
+        "explain what a description is",
+        "it asks for.",
+        "it asks for.\nDefinitions and reasons are descriptions.",
+    ),
+    ("tell apart persons and groups", "or number.", "or number.\nA company is a person when the question asks who."),
+    ("name dates as numbers", "or number.", "or number.\nDates, counts, prices and distances are numbers."),
     ("ask for step by step thought", "Classify the question", "Think step by step, then classify the question"),
     ("be polite", "Classify the question", "Please classify the question carefully"),
     ("shorten the list", "abbreviation, entity, description,", "abbreviation, thing, description,"),
-    ("look at the first word", "Answer with", "Look at the question word first (who, where, when, how many, what).\nAnswer with"),
-)  # fmt: skip
+    ("look at the first word", "Answer with", "Look at the question word first (who, where, when).\nAnswer with"),
+)
 
 SPEND = Spend(evaluations=1, calls=1, tokens_in=142, tokens_out=2, wall_s=0.041, cpu_s=0.08)
 
@@ -165,9 +173,7 @@ def _noise(writer: Writer, start: str) -> None:
     rates = {"greedy": 0.71, "ladder": 0.42, "select_confirm": 0.19, "mcnemar": 0.09, "pace": 0.031}
     tables = {"greedy": "1-0", "select_confirm": "1-0 on each half", "mcnemar": "5-0, 7-1, 9-2", "pace": "8-0, 10-1"}
     gates = tuple(
-        GateCalibration(
-            gate=gate, false_accept_rate=rate, standard_error=0.009, smallest_table=tables.get(gate, "")
-        )
+        GateCalibration(gate=gate, false_accept_rate=rate, standard_error=0.009, smallest_table=tables.get(gate, ""))
         for gate, rate in rates.items()
     )
     writer.journal.append(
@@ -194,13 +200,17 @@ def _generation(
     made = []
     for index in range(story.k):
         if generation == 3 and index == 2:
-            journal.append("proposal", Proposed(generation=3, index=2, digest=None, error="the reply was not an instruction"))
+            journal.append(
+                "proposal", Proposed(generation=3, index=2, digest=None, error="the reply was not an instruction")
+            )
             continue
         candidate, note = _rewrite(writer, head, generation, index)
         lift = writer.rng.normal(0.1 if generation == 1 else -0.03, 0.03) if story.improves else -0.3
         skills[candidate.digest] = float(np.clip(skills[head.digest] + lift, 0.05, 0.95))
         spend = Spend(calls=1, tokens_in=611, tokens_out=88, wall_s=1.9, cpu_s=3.1)
-        journal.append("proposal", Proposed(generation=generation, index=index, digest=candidate.digest, note=note, spend=spend))
+        journal.append(
+            "proposal", Proposed(generation=generation, index=index, digest=candidate.digest, note=note, spend=spend)
+        )
         writer.add(candidate, generation, index, note)
         journal.append(
             "prepared",

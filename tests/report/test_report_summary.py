@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -250,7 +251,7 @@ def test_the_curve_follows_heads_and_carries_gold(make_run: Callable[..., RunFol
         found = means(index.connection)
     assert steps[0].head == whole.start.digest
     assert steps[-1].head == whole.final.digest
-    for before, step in zip(steps, steps[1:], strict=False):
+    for before, step in pairwise(steps):
         assert step.incumbent == before.head
     assert all(step.head_gold == found["gold", step.head] for step in steps)
     assert all(step.head_select == found["select", step.head] for step in steps)

@@ -17,6 +17,9 @@ __all__ = ["CONTENT_FREE", "PromptHarness", "fixed_messages"]
 CONTENT_FREE = ("N/A", "", "[MASK]")
 """Inputs that say nothing: what a model answers to them is its bias (Zhao et al. 2021, section 4)."""
 
+_FLOOR = -15.0
+"""Lowest log-probability that counts: servers that report few tokens say nothing about the rest."""
+
 _TOKENS_PER_MESSAGE = 16
 """More than any chat template adds around one message."""
 
@@ -118,7 +121,7 @@ def _logprobs(reply: Reply, labels: Sequence[str]) -> dict[str, float]:
     found = reply.choice_logprobs
     if found is None or any(label not in found for label in labels):
         raise ModelError(f"asked for the log-probabilities of {len(labels)} labels, got {found!r:.120}")
-    return {label: found[label] for label in labels}
+    return {label: max(_FLOOR, found[label]) for label in labels}
 
 
 def _spend(reply: Reply) -> Spend:

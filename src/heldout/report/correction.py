@@ -45,15 +45,15 @@ def modelled_overstatement(decisions: Sequence[Decided], estimates: Sequence[Noi
     start = rng.normal(0.0, pooled.sigma0, draws)
     head = start.copy()
     for decided, part in zip(lived, parts, strict=True):
-        errors, gains = _best(rng, pooled, part, head=head)
+        errors, gains = _best(rng, head, pooled=pooled, part=part)
         moved = errors if decided.decision.verdict is Verdict.ACCEPT else head
-        kept = _agreeing(rng, gains, _best_gain(decided))
+        kept = _agreeing(rng, gains, observed=_best_gain(decided))
         start, head = start[kept], moved[kept]
     return float((head - start).mean())
 
 
 def _best(
-    rng: np.random.Generator, pooled: VarianceComponents, part: VarianceComponents, *, head: NDArray[np.float64]
+    rng: np.random.Generator, head: NDArray[np.float64], *, pooled: VarianceComponents, part: VarianceComponents
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Select error and measured gain of the best candidate of a generation, in every simulated run."""
     shape = (len(head), part.k)
@@ -64,7 +64,7 @@ def _best(
     return errors[rows, best], gains[rows, best]
 
 
-def _agreeing(rng: np.random.Generator, gains: NDArray[np.float64], observed: float | None) -> NDArray[np.int64]:
+def _agreeing(rng: np.random.Generator, gains: NDArray[np.float64], *, observed: float | None) -> NDArray[np.int64]:
     """As many simulated runs as before, drawn from those whose best gain has the observed sign."""
     everyone = np.arange(len(gains))
     agreeing = everyone if observed is None else np.flatnonzero((gains > 0.0) == (observed > 0.0))

@@ -87,7 +87,7 @@ def generations(connection: sqlite3.Connection, *, known: Means | None = None) -
     if origin is not None:
         mean, truth = found.get((SELECT, origin), _NOTHING), gold.get(origin, _NOTHING)
         rows.append(GenerationRow(0, origin, mean, None, _NOTHING, None, origin, mean, truth, 0))
-    return (*rows, *(_generation(one, found, gold) for one in decided))
+    return (*rows, *(_generation(one, found, gold=gold) for one in decided))
 
 
 def _start(connection: sqlite3.Connection) -> str | None:
@@ -100,7 +100,7 @@ def _decisions(connection: sqlite3.Connection) -> tuple[Decided, ...]:
     return tuple({one.generation: one for one in payloads(connection, Decided)}.values())
 
 
-def _generation(decided: Decided, found: Means, gold: Mapping[str, Mean]) -> GenerationRow:
+def _generation(decided: Decided, found: Means, *, gold: Mapping[str, Mean]) -> GenerationRow:
     recorded = dict(zip(decided.candidates, decided.scores, strict=True))
     recorded[decided.incumbent] = decided.incumbent_score
 

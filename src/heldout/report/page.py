@@ -98,8 +98,8 @@ def gather(connection: sqlite3.Connection, run: RunFolder) -> Page:
     return Page(
         summary=whole,
         verdict=verdict(whole),
-        charts=_charts(whole, steps, rows, known),
-        rounds=_rounds(rows, steps, folders),
+        charts=_charts(whole, known, steps=steps, rows=rows),
+        rounds=_rounds(rows, steps, folders=folders),
         change=folders.diff(whole.start.digest, whole.final.digest),
         final_files=final,
         noise=noise(connection),
@@ -133,7 +133,7 @@ class _Folders:
         return None if before is None or after is None else diff_files(before, after)
 
 
-def _rounds(rows: Sequence[CandidateRow], steps: Sequence[GenerationRow], folders: _Folders) -> tuple[Round, ...]:
+def _rounds(rows: Sequence[CandidateRow], steps: Sequence[GenerationRow], *, folders: _Folders) -> tuple[Round, ...]:
     shown = _written_out(rows)
     entries: dict[int, list[Entry]] = {}
     for place, row in enumerate(rows):
@@ -154,9 +154,9 @@ def _written_out(rows: Sequence[CandidateRow]) -> frozenset[int]:
     return frozenset(order[:_MAX_DIFFS])
 
 
-def _charts(whole: RunSummary, steps: Sequence[GenerationRow], rows: Sequence[CandidateRow], known: Means) -> Charts:
+def _charts(whole: RunSummary, known: Means, *, steps: Sequence[GenerationRow], rows: Sequence[CandidateRow]) -> Charts:
     last = max((step.generation for step in steps), default=0)
-    series = _curve(whole, steps, known)
+    series = _curve(whole, steps, known=known)
     dots = _dots(rows)
     incumbents = [
         Point(step.generation, step.incumbent_select.value)
@@ -183,7 +183,7 @@ def _marks(whole: RunSummary) -> tuple[GainMark, ...]:
     return tuple(GainMark(tone, name, gain, ends) for tone, name, gain, ends in found if gain is not None)
 
 
-def _curve(whole: RunSummary, steps: Sequence[GenerationRow], known: Means) -> tuple[Series, ...]:
+def _curve(whole: RunSummary, steps: Sequence[GenerationRow], *, known: Means) -> tuple[Series, ...]:
     believed = _points([(step.generation, step.head_select) for step in steps], band=False)
     gold = _points([(step.generation, step.head_gold) for step in steps], band=True)
     lines = [Series("believed", believed)]

@@ -107,21 +107,38 @@ def means(connection: sqlite3.Connection) -> Means:
     """Every mean of the run in one pass; hand the result to the queries that accept it."""
     rows = connection.execute(
         """
-        SELECT purpose, candidate, SUM(n), SUM(missing), SUM(total), COUNT(mean), AVG(mean), AVG(mean * mean)
-        FROM (SELECT purpose, candidate, COUNT(score) AS n, COUNT(*) - COUNT(score) AS missing,
-                     SUM(score) AS total, AVG(score) AS mean
-              FROM outcomes GROUP BY purpose, candidate, task)
-        GROUP BY purpose, candidate
+        SELECT purpose, candidate, COUNT(*), COUNT(score), TOTAL(score), TOTAL(score * score),
+               COUNT(DISTINCT CASE WHEN score IS NOT NULL THEN task END)
+        FROM outcomes GROUP BY purpose, candidate
         """
-    )
-    return {(row[0], row[1]): _mean(*row[2:]) for row in rows}
+    ).fetchall()
+    found = {}
+    for purpose, candidate, count, n, total, squares, tasks in rows:
+        if n == tasks:
+            error = _standard_error(tasks, total=total, squares=squares)
+        else:
+            error = _error_over_tasks(connection, purpose, candidate=candidate)
+        found[purpose, candidate] = Mean(n, count - n, total / n if n else None, error)
+    return found
 
 
-def _mean(n: int, missing: int, total: float, tasks: int, mean: float, mean_square: float) -> Mean:
-    if not n:
-        return Mean(n=0, missing=missing, value=None)
-    error = (max(0.0, mean_square - mean * mean) / (tasks - 1)) ** 0.5 if tasks > 1 else None
-    return Mean(n=n, missing=missing, value=total / n, standard_error=error)
+def _error_over_tasks(connection: sqlite3.Connection, purpose: str, *, candidate: str) -> float | None:
+    """Standard error where tasks were measured more than once: of the tasks' own means."""
+    row = connection.execute(
+        """
+        SELECT COUNT(mean), TOTAL(mean), TOTAL(mean * mean)
+        FROM (SELECT AVG(score) AS mean FROM outcomes WHERE purpose = ? AND candidate = ? GROUP BY task)
+        """,
+        (purpose, candidate),
+    ).fetchone()
+    return _standard_error(row[0], total=row[1], squares=row[2])
+
+
+def _standard_error(tasks: int, *, total: float, squares: float) -> float | None:
+    if tasks < 2:
+        return None
+    spread = squares - total * total / tasks
+    return float((max(0.0, spread) / (tasks - 1) / tasks) ** 0.5)
 
 
 def noise(connection: sqlite3.Connection) -> NoiseMeasured | None:

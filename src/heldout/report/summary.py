@@ -97,7 +97,7 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
     if not started:
         raise StoreError("this run has no `run.started` event: nothing was recorded before it stopped")
     finished = _finished(connection)
-    start, final = _ends(connection, finished, found)
+    start, final = _ends(connection, finished, found=found)
     audit = next((result for result in audits(connection) if result.role == AUDIT), None)
     decisions = payloads(connection, Decided)
     believed = _minus(final.select.value, start.select.value)
@@ -131,19 +131,19 @@ def _finished(connection: sqlite3.Connection) -> RunFinished | None:
     return RunFinished.model_validate_json(row[0]) if row else None
 
 
-def _ends(connection: sqlite3.Connection, finished: RunFinished | None, found: Means) -> tuple[End, End]:
+def _ends(connection: sqlite3.Connection, finished: RunFinished | None, *, found: Means) -> tuple[End, End]:
     if finished:
         return (
-            _end(finished.start, finished.start_select, found),
-            _end(finished.final, finished.final_select, found),
+            _end(finished.start, found, recorded=finished.start_select),
+            _end(finished.final, found, recorded=finished.final_select),
         )
     added = payloads(connection, CandidateAdded)
     moves = payloads(connection, TrackMoved)
     start = next((candidate.digest for candidate in added if candidate.parent is None), "")
-    return _end(start, None, found), _end(moves[-1].target if moves else start, None, found)
+    return _end(start, found), _end(moves[-1].target if moves else start, found)
 
 
-def _end(digest: str, recorded: float | None, found: Means) -> End:
+def _end(digest: str, found: Means, *, recorded: float | None = None) -> End:
     # A loop without a select role has no rows to average: then what it recorded is all there is.
     return End(digest, found.get((SELECT, digest), Mean(n=0, missing=0, value=recorded)))
 

@@ -32,13 +32,12 @@ def show(console: Console, *views: RenderableType) -> None:
     options = console.options.update(max_width=min(console.width, _WIDTH))
     if console.is_terminal:
         for view in views:
-            console.print(view, width=options.max_width)
+            console.print(view, width=options.max_width, crop=False)
         return
     options.encoding = "ascii"
     for view in views:
-        lines = console.render_lines(view, options, pad=False)
-        text = "\n".join("".join(segment.text for segment in line).rstrip() for line in lines)
-        console.file.write(ascii_text(text) + "\n")
+        text = "".join(segment.text for segment in console.render(view, options) if not segment.control)
+        console.file.write("".join(f"{line.rstrip()}\n" for line in ascii_text(text).splitlines()))
 
 
 def run_view(summary: RunSummary, *, noise: NoiseMeasured | None = None, report: Path | None = None) -> RenderableType:

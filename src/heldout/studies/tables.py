@@ -88,7 +88,7 @@ def csv_text(table: Table) -> str:
 
 
 def markdown_text(table: Table) -> str:
-    """A table of the page, numbers to one decimal and estimates as `14.4 ± 0.7`."""
+    """A table of the page: numbers to three digits, estimates as `14.4 ± 0.7` with their standard error."""
     lines = [table.columns, tuple("---" for _ in table.columns)]
     lines += [tuple(_markdown_cell(cell) for cell in row) for row in table.rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
@@ -108,7 +108,7 @@ def _markdown_cell(cell: Cell) -> str:
         digits = _digits(cell.standard_error)
         return f"{cell.value:.{digits}f} ± {cell.standard_error:.{digits}f}".replace("-", "−")
     if isinstance(cell, float):
-        return f"{cell:.{_digits(cell)}f}".replace("-", "−")
+        return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{round(cell, 3) + 0.0:.3g}".replace("-", "−")
     return _word(cell).replace("|", "\\|")
 
 
@@ -116,9 +116,9 @@ def _word(cell: bool | int | str) -> str:
     return ("yes" if cell else "no") if isinstance(cell, bool) else str(cell)
 
 
-def _digits(size: float) -> int:
+def _digits(standard_error: float) -> int:
     """One decimal, more where that would show nothing of it."""
-    return 1 if size == 0.0 or abs(size) >= 0.095 else 3
+    return 1 if standard_error == 0.0 or standard_error >= 0.095 else 2 if standard_error >= 0.0095 else 3
 
 
 def _exact(value: float) -> str:

@@ -16,7 +16,8 @@ from heldout.gates import make_gate
 from heldout.harness import Harness, make_harness
 from heldout.improvers import make_improver
 from heldout.loops import CandidateStore, Recorder, Session
-from heldout.models import Model, answer_key, check_model, make_model
+from heldout.models import Model, check_model, make_model
+from heldout.models.simulated import answer_key
 from heldout.records import Candidate, Task
 from heldout.rollouts import Engine, Progress, QuietProgress, make_executor
 from heldout.store import (
@@ -68,7 +69,7 @@ def open_run(config: RunConfig, opening: Opening) -> Iterator[OpenRun]:
         stack.callback(improver_model.close)
         executor = make_executor(config.executor)
         stack.callback(executor.close)
-        check_model(model)
+        check_model(model, choose=config.solver.answer == "choose")
         folder = _folder(config, opening)
         stack.enter_context(RunLock.acquire(folder.lock))
         if not opening.resume:

@@ -8,7 +8,7 @@ afterwards. Every arm with the same seed and n meets the same items and the same
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Self
 
@@ -20,7 +20,7 @@ from heldout.records import Comparison, Verdict
 from heldout.stats import VarianceComponents, paired_difference
 from heldout.studies.winners_curse.arms import Arm
 
-__all__ = ["AUDIT_TASKS", "Commit", "SimulatedRun", "expected_components", "mean_right", "simulate", "theta_of"]
+__all__ = ["AUDIT_TASKS", "Commit", "SimulatedRun", "answers", "expected_components", "mean_right", "simulate", "theta_of"]
 
 AUDIT_TASKS = 64
 """The paper's audit."""
@@ -120,48 +120,85 @@ class _Head:
 
 def simulate(arm: Arm, seed: int) -> SimulatedRun:
     """One run of an arm; deterministic given the seed."""
-    draws = _Draws.of(arm, seed)
-    audit = np.random.default_rng([_AUDIT, seed, arm.n])
-    audit_difficulty = audit.standard_normal(AUDIT_TASKS)
-    skill = arm.world.start
-    start = _Head(skill, draws.luck, _right(skill, draws.difficulty, draws.luck), audit.random(AUDIT_TASKS))
-    head, commits, spent = start, list[Commit](), arm.n
-    rewrites = helpful = 0
+    search = _Search.begin(arm, seed)
+    start = search.head
     for generation in range(arm.generations):
-        if arm.budget is not None and spent + arm.candidates * arm.n > arm.budget:
+        if arm.budget is not None and search.spent + search.most > arm.budget:
             break
-        mean, sd = arm.world.later if commits else arm.world.first
-        skills = np.clip(head.skill + mean + sd * draws.effects[generation], 0.01, 0.99)
-        luck = np.where(draws.redraws[generation] < arm.world.redraw, draws.new_luck[generation], head.luck)
-        right = _right(skills, draws.difficulty, luck)
-        if commits:
-            rewrites += len(skills)
-            helpful += int((skills > head.skill).sum())
-        fresh = _Fresh(arm, seed, generation, head.skill, skills)
-        winner = _winner(arm.gate(committed=bool(commits)), head.right, right, fresh=fresh)
-        spent += arm.candidates * arm.n + fresh.spent
-        if winner is None:
-            continue
-        gain = float(right[winner].mean() - head.right.mean())
-        commits.append(Commit(generation, not commits, gain, float(skills[winner] - head.skill), head.skill))
-        redrawn = audit.random(AUDIT_TASKS) < arm.world.redraw
-        audit_luck = np.where(redrawn, audit.random(AUDIT_TASKS), head.audit_luck)
-        head = _Head(float(skills[winner]), luck[winner], right[winner], audit_luck)
-    before, after = (_right(one.skill, audit_difficulty, one.audit_luck) for one in (start, head))
+        search.generation(generation)
+    head = search.head
+    before, after = (answers(one.skill, search.audit_difficulty, one.audit_luck) for one in (start, head))
     audited = paired_difference(before, after)
     return SimulatedRun(
         select_start=float(start.right.mean()),
         select_final=float(head.right.mean()),
         skill_start=start.skill,
         skill_final=head.skill,
-        commits=tuple(commits),
-        later_rewrites=rewrites,
-        later_helpful=helpful,
-        evaluations=spent,
+        commits=tuple(search.commits),
+        later_rewrites=search.later_rewrites,
+        later_helpful=search.later_helpful,
+        evaluations=search.spent,
         audit_gain=audited.mean or 0.0,
         audit_interval=audited.interval or (-1.0, 1.0),
         audit_disagreement=float((before != after).mean()),
     )
+
+
+@dataclass(slots=True)
+class _Search:
+    """The loop's state."""
+
+    arm: Arm
+    seed: int
+    draws: _Draws
+    audit: np.random.Generator
+    audit_difficulty: Floats
+    head: _Head
+    spent: int
+    commits: list[Commit] = field(default_factory=list)
+    later_rewrites: int = 0
+    later_helpful: int = 0
+
+    @classmethod
+    def begin(cls, arm: Arm, seed: int) -> Self:
+        draws, audit = _Draws.of(arm, seed), np.random.default_rng([_AUDIT, seed, arm.n])
+        audit_difficulty, skill = audit.standard_normal(AUDIT_TASKS), arm.world.start
+        right = answers(skill, draws.difficulty, draws.luck)
+        head = _Head(skill, draws.luck, right, audit.random(AUDIT_TASKS))
+        return cls(arm, seed, draws, audit, audit_difficulty, head, spent=arm.n)
+
+    @property
+    def gate(self) -> Gate:
+        return self.arm.gate(committed=bool(self.commits))
+
+    @property
+    def most(self) -> int:
+        """What a generation may cost, its confirmation included."""
+        return self.arm.candidates * self.arm.n + 2 * self.gate.fresh_tasks
+
+    def generation(self, generation: int) -> None:
+        """K rewrites of the head, the same n items, one decision."""
+        arm, draws, head = self.arm, self.draws, self.head
+        mean, sd = arm.world.later if self.commits else arm.world.first
+        skills = np.clip(head.skill + mean + sd * draws.effects[generation], 0.01, 0.99)
+        luck = np.where(draws.redraws[generation] < arm.world.redraw, draws.new_luck[generation], head.luck)
+        right = answers(skills, draws.difficulty, luck)
+        if self.commits:
+            self.later_rewrites += len(skills)
+            self.later_helpful += int((skills > head.skill).sum())
+        fresh = _Fresh(arm, self.seed, generation, head.skill, skills)
+        winner = _winner(self.gate, head.right, right, fresh=fresh)
+        self.spent += arm.candidates * arm.n + fresh.spent
+        if winner is not None:
+            self._commit(generation, float(skills[winner]), luck[winner], right[winner])
+
+    def _commit(self, generation: int, skill: float, luck: Floats, right: Floats) -> None:
+        head = self.head
+        gain = float(right.mean() - head.right.mean())
+        self.commits.append(Commit(generation, not self.commits, gain, skill - head.skill, head.skill))
+        redrawn = self.audit.random(AUDIT_TASKS) < self.arm.world.redraw
+        audit_luck = np.where(redrawn, self.audit.random(AUDIT_TASKS), head.audit_luck)
+        self.head = _Head(skill, luck, right, audit_luck)
 
 
 @dataclass(slots=True)
@@ -182,8 +219,8 @@ class _Fresh:
         self.spent += 2 * count
         return Comparison(
             tasks=tuple(str(item) for item in range(count)),
-            a=_right(self.incumbent, difficulty, luck)[:, None],
-            b=_right(float(self.skills[winner]), difficulty, new_luck)[:, None],
+            a=answers(self.incumbent, difficulty, luck)[:, None],
+            b=answers(float(self.skills[winner]), difficulty, new_luck)[:, None],
         )
 
 
@@ -201,7 +238,7 @@ def _winner(gate: Gate, incumbent: Floats, candidates: Floats, *, fresh: _Fresh)
     return decision.winner if decision.verdict is Verdict.ACCEPT else None
 
 
-def _right(skill: Floats | float, difficulty: Floats, luck: Floats) -> Floats:
+def answers(skill: Floats | float, difficulty: Floats, luck: Floats) -> Floats:
     """1 where the item is answered rightly; skills of shape (K,) give (K, n)."""
     theta = np.asarray(theta_of(np.asarray(skill, dtype=np.float64)))
     chance = 1.0 / (1.0 + np.exp(-(theta[..., None] + SPREAD * difficulty)))
@@ -214,7 +251,7 @@ def theta_of(skill: Floats) -> Floats:
     return np.interp(skill, skills, thetas)
 
 
-def mean_right(theta: Floats) -> Floats:
+def meananswers(theta: Floats) -> Floats:
     """E logistic(θ + 4 Z), Z ~ N(0, 1), by the trapezoidal rule."""
     z, weight = _difficulties()
     result: Floats = (1.0 / (1.0 + np.exp(-(np.asarray(theta)[..., None] + SPREAD * z)))) @ weight
@@ -224,7 +261,7 @@ def mean_right(theta: Floats) -> Floats:
 @lru_cache(maxsize=1)
 def _theta_table() -> tuple[Floats, Floats]:
     thetas = np.linspace(-25.0, 25.0, 4001)
-    return thetas, mean_right(thetas)
+    return thetas, meananswers(thetas)
 
 
 @lru_cache(maxsize=1)
@@ -235,29 +272,22 @@ def _difficulties() -> tuple[Floats, Floats]:
 
 
 def expected_components(arm: Arm, *, skill: float, later: bool) -> VarianceComponents:
-    """The noise model's components for one fresh generation of this simulator, by quadrature over difficulties.
+    """The noise model's components for one fresh generation of this simulator, where rewrites redraw every item.
 
-    With r the redraw probability and p, p' the chances of a right answer under the incumbent and a mean rewrite:
-    the expectation of an outcome difference given an item and the incumbent's answer is shared by all candidates
-    (σ0² n is its variance), the rest is each candidate's own (σ² n).
+    With p(z) and p'(z) the chances of a right answer under the incumbent and under a mean rewrite: candidates share
+    the incumbent's luck and the items, σ0² = (E p(1 − p) + Var(p' − p)) / n, and have σ² = E p'(1 − p') / n of their own.
     """
+    if arm.world.redraw != 1.0:
+        raise ValueError("candidates that inherit outcomes are outside the noise model")
     mean, sd = arm.world.later if later else arm.world.first
     z, weight = _difficulties()
-    old, new = (
-        1.0 / (1.0 + np.exp(-(float(theta_of(np.array(q))) + SPREAD * z))) for q in (skill, skill + mean)
-    )
-    r = arm.world.redraw
-    # An inherited luck is right under the new skill surely (p'/p of the time) when it was right, if p' < p, and so on.
-    when_right = r * new + (1.0 - r) * np.minimum(1.0, new / old)
-    when_wrong = r * new + (1.0 - r) * np.maximum(0.0, new - old) / (1.0 - old)
-    own = weight @ (old * when_right * (1.0 - when_right) + (1.0 - old) * when_wrong * (1.0 - when_wrong))
-    first = weight @ (old * (when_right - 1.0) + (1.0 - old) * when_wrong)
-    second = weight @ (old * (when_right - 1.0) ** 2 + (1.0 - old) * when_wrong**2)
+    old, new = (1.0 / (1.0 + np.exp(-(float(theta_of(np.array(q))) + SPREAD * z))) for q in (skill, skill + mean))
+    shared = weight @ (old * (1.0 - old)) + weight @ (new - old) ** 2 - (weight @ (new - old)) ** 2
     return VarianceComponents(
         mu=mean,
         s=sd,
-        sigma=float(np.sqrt(own / arm.n)),
-        sigma0=float(np.sqrt((second - first**2) / arm.n)),
+        sigma=float(np.sqrt(weight @ (new * (1.0 - new)) / arm.n)),
+        sigma0=float(np.sqrt(shared / arm.n)),
         k=arm.candidates,
         n=arm.n,
     )

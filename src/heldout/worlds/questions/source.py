@@ -46,7 +46,9 @@ class QuestionsSource:
         "entity (a thing, animal, food, colour, work, …), description (a definition, reason or manner), person, "
         "location, or number (a count, date, age, price, distance, …)."
     )
-    instruction = "Classify the question by the type of its answer."
+    instruction = (
+        "Classify the question by the type of its answer: abbreviation, entity, description, person, location, or number."
+    )
     labels = ("abbreviation", "entity", "description", "person", "location", "number")
     grader = "label"
 

