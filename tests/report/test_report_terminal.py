@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
-from heldout.report import audit_view, audits, ledger_view, noise, noise_view, run_view, show, summary
+from heldout.report import audit_view, audits, ledger_view, noise, noise_view, print_summary, run_view, show, summary
 from heldout.store import Index, RunFolder
 
 
@@ -23,7 +23,7 @@ def shown(view: RenderableType, *, terminal: bool, width: int = 80) -> str:
 def view(make_run: Callable[..., RunFolder]) -> RenderableType:
     with Index.open(make_run(simulated=True)) as index:
         whole = summary(index.connection)
-        return run_view(whole, noise=noise(index.connection), report=Path("runs/autumn-questions/report.html"))
+        return run_view(whole, report=Path("runs/autumn-questions/report.html"))
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -87,6 +87,14 @@ def test_an_empty_ledger_and_a_noise_check_without_gates(make_run: Callable[...,
     assert measured is not None
     text = shown(noise_view(measured.model_copy(update={"gates": (), "flip_rate": None})), terminal=True)
     assert "not measured" in text
+
+
+def test_printing_a_summary_shows_the_same_view(make_run: Callable[..., RunFolder]) -> None:
+    with Index.open(make_run(generations=1)) as index:
+        whole = summary(index.connection)
+    stream = io.StringIO()
+    print_summary(whole, console=Console(file=stream, width=80))
+    assert stream.getvalue() == shown(run_view(whole), terminal=False)
 
 
 def test_an_audit_names_every_cell_of_the_table(make_run: Callable[..., RunFolder]) -> None:

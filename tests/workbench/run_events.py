@@ -1,13 +1,29 @@
-"""Reading a finished run's journal in tests."""
+"""Small tasks on disk, and reading a finished run's journal."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from heldout.store import RunFolder, read_events
 
-__all__ = ["of_kind", "paid"]
+__all__ = ["of_kind", "paid", "rows_file"]
+
+NOUNS = ("river", "engine", "violin", "desert", "captain", "ladder", "pepper", "window", "garden", "bridge")
+
+
+def rows_file(path: Path, *, labels: Mapping[str, str] | None = None) -> Path:
+    """A file of 120 two-class tasks; `labels` replaces some answers."""
+    lines = []
+    for number in range(120):
+        noun, other = NOUNS[number % 10], NOUNS[(number // 10 + 3) % 10]
+        text = f"{number * 7919 % 1000} {noun} {other} {number * 104729 % 997} and {NOUNS[number * 3 % 10]}?"
+        answer = (labels or {}).get(f"task-{number}", "big" if number % 2 else "small")
+        lines.append(json.dumps({"id": f"task-{number}", "input": text, "reference": answer}) + "\n")
+    path.write_text("".join(lines))
+    return path
 
 
 def of_kind(folder: RunFolder, kind: str) -> list[Mapping[str, Any]]:

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from run_events import of_kind, paid
 
 from heldout.config import RunConfig
 from heldout.store import RunFolder
 from heldout.store.toml import toml_text
 from heldout.workbench import Opening, resume
-from run_events import of_kind, paid
 
 Config = Callable[..., RunConfig]
 Finish = Callable[[RunConfig], RunFolder]
@@ -64,7 +64,7 @@ def test_a_torn_last_line_is_dropped_and_told(tiny: Config, finish: Finish, tmp_
 
 @pytest.mark.slow
 def test_kill_9_at_twenty_random_moments(tiny: Config, finish: Finish, tmp_path: Path) -> None:
-    config = tiny({"seed": 3, "search": {"generations": 5, "candidates": 4}, "tasks": {"select": 40, "audit": 100}})
+    config = tiny({"seed": 3, "search": {"generations": 5, "candidates": 4}, "tasks": {"select": 40, "audit": 50}})
     whole = finish(config)
     path = tmp_path / "config.toml"
     path.write_text(toml_text(config.model_dump(mode="json")))

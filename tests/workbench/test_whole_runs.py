@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from run_events import of_kind, paid, rows_file
 
-from heldout.config import RunConfig
+from heldout.config import RunConfig, load_config
 from heldout.errors import SetupError, StoreError, TaskError
+from heldout.gates import GATES
 from heldout.report import summary
 from heldout.store import Index, RunFolder, RunLock
 from heldout.store.events import AuditResult
 from heldout.tasks import load_source
 from heldout.testing.object_graph import reached
 from heldout.workbench import Opening, audit, improve, resume, run
-from run_events import of_kind, paid
 
 Config = Callable[..., RunConfig]
 Finish = Callable[[RunConfig], RunFolder]
 
-SPY = '''
+SPY = """
 from heldout.improvers import make_improver
 from heldout.config import ImproverConfig
 
@@ -36,31 +36,16 @@ class Spy:
     def propose(self, view):
         SEEN.append((self, view))
         return self.inner.propose(view)
-'''
+"""
 
 
-def rows_file(path: Path, *, labels: dict[str, str] | None = None) -> Path:
-    """A file of 120 two-class tasks; `labels` replaces some answers."""
-    nouns = ("river", "engine", "violin", "desert", "captain", "ladder", "pepper", "window", "garden", "bridge")
-    lines = []
-    for number in range(120):
-        noun, other = nouns[number % 10], nouns[(number // 10 + 3) % 10]
-        answer = "big" if number % 2 else "small"
-        task = f"task-{number}"
-        text = f"{number * 7919 % 1000} {noun} {other} {number * 104729 % 997} and {nouns[number * 3 % 10]}?"
-        lines.append({"id": task, "input": text, "reference": (labels or {}).get(task, answer)})
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
-def file_layer(path: Path) -> dict[str, Any]:
-    tasks = {"source": "jsonl", "path": str(path), "options": {"labels": "references"}, "stratify": False}
-    return {"tasks": {**tasks, "reports": {"gold": 20}, "duplicates": "drop"}, "audit": {"oracle": "gold"}}
+GOLD: Mapping[str, Any] = {"tasks": {"reports": {"gold": 20}}, "audit": {"oracle": "gold"}}
 
 
 def test_a_run_leaves_a_complete_folder(tiny: Config, finish: Finish) -> None:
     folder = finish(tiny())
-    assert {"config.toml", "events.jsonl", "index.sqlite", "report.html", "blobs"} <= {p.name for p in folder.path.iterdir()}
+    left = {entry.name for entry in folder.path.iterdir()}
+    assert left >= {"config.toml", "events.jsonl", "index.sqlite", "report.html", "blobs"}
     (finished,) = of_kind(folder, "run.finished")
     assert finished["status"] in ("improved", "unchanged")
     for candidate in of_kind(folder, "candidate"):
@@ -85,8 +70,10 @@ def test_no_select_audit_or_gold_body_is_reachable_from_what_an_improver_is_hand
     (tmp_path / "spy_improver_of_the_test.py").write_text(SPY)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    layer = {"tasks": {"reports": {"gold": 20, "ood": 10}}, "improver": {"kind": "spy_improver_of_the_test:Spy"}}
-    config = tiny(layer)
+    settings = tiny({"improver": {"kind": "spy_improver_of_the_test:Spy"}}).model_dump(mode="json")
+    reports = {"gold": 20, "ood": 10}
+    settings["tasks"] = {"source": "questions", "train": 24, "select": 12, "audit": 20, "reports": reports}
+    config = load_config([settings])
     folder = finish(config)
     import spy_improver_of_the_test as spy
 
@@ -113,21 +100,21 @@ def test_the_task_set_that_a_loop_holds_reaches_no_sealed_body(tiny: Config) -> 
 
 
 def test_changing_any_gold_or_audit_label_changes_no_decision(tiny: Config, finish: Finish, tmp_path: Path) -> None:
-    path = rows_file(tmp_path / "rows.jsonl")
-    first = finish(tiny(file_layer(path)))
+    path = tmp_path / "rows.jsonl"
+    first = finish(tiny(GOLD))
     opened = [data for data in of_kind(first, "outcome") if data["purpose"] in ("audit", "gold")]
     assert opened
     # Another answer of the same closed set: the set itself is known to everybody.
     flipped = {data["task"]: "small" if int(data["task"].split("-")[1]) % 2 else "big" for data in opened}
     rows_file(path, labels=flipped)
-    second = finish(tiny(file_layer(path)))
+    second = finish(tiny(GOLD))
     assert of_kind(first, "decision") == of_kind(second, "decision")
     assert of_kind(first, "track.moved") == of_kind(second, "track.moved")
     assert of_kind(first, "role.scored") != of_kind(second, "role.scored")
 
 
 def test_the_oracle_scores_every_candidate_and_only_after_the_audit(tiny: Config, finish: Finish) -> None:
-    folder = finish(tiny({"tasks": {"reports": {"gold": 20}}, "audit": {"oracle": "gold"}}))
+    folder = finish(tiny(GOLD))
     scored = of_kind(folder, "role.scored")
     assert [one["candidate"] for one in scored] == [one["digest"] for one in of_kind(folder, "candidate")]
     from heldout.store import read_events
@@ -211,7 +198,7 @@ def test_a_stopped_run_goes_on_under_a_larger_budget_unless_its_audit_was_opened
             resume(Opening(opened.path, command="again", resume=True), config=tiny({"seed": 3}))
 
 
-@pytest.mark.parametrize("kind", ["net", "tolerance", "mcnemar", "select_confirm", "bayes_online", "fresh", "ladder", "repeats"])
+@pytest.mark.parametrize("kind", sorted(set(GATES) - {"bayes_pilot"}))
 def test_every_gate_runs_a_whole_loop(tiny: Config, finish: Finish, kind: str) -> None:
     folder = finish(tiny({"gate": {"kind": kind, "fresh": 6, "repeats": 2}}))
     assert [data["decision"]["gate"] for data in of_kind(folder, "decision")] == [kind, kind]
@@ -219,7 +206,7 @@ def test_every_gate_runs_a_whole_loop(tiny: Config, finish: Finish, kind: str) -
 
 def test_a_pilot_gives_the_bayes_gate_its_prior(tiny: Config, finish: Finish) -> None:
     folder = finish(tiny({"gate": {"kind": "bayes_pilot", "pilot_tasks": 30, "pilot_candidates": 4}}))
-    assert [data["generation"] for data in of_kind(folder, "noise.estimated")][0] == 0
+    assert next(data["generation"] for data in of_kind(folder, "noise.estimated")) == 0
     assert paid(folder, "pilot") <= 30 * 5
     assert paid(folder, "pilot") > 30
 
@@ -259,8 +246,8 @@ def test_resume_refuses_another_config_and_names_the_keys(tiny: Config, finish: 
 
 
 def test_resume_stops_where_the_tasks_changed_under_the_run(tiny: Config, finish: Finish, tmp_path: Path) -> None:
-    path = rows_file(tmp_path / "rows.jsonl")
-    folder = finish(tiny(file_layer(path)))
+    path = tmp_path / "rows.jsonl"
+    folder = finish(tiny())
     rows_file(path, labels={f"task-{number}": "big" for number in range(120)})
     with pytest.raises((StoreError, TaskError, SetupError)):
         resume(Opening(folder.path, command="again", resume=True))

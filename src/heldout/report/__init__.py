@@ -24,7 +24,7 @@ from heldout.report.queries import (
 )
 from heldout.report.summary import End, Gains, RunSummary, summary
 from heldout.report.summary_json import RunJson, run_json
-from heldout.report.terminal import audit_view, gains_view, ledger_view, noise_view, run_view, show
+from heldout.report.terminal import audit_view, gains_view, ledger_view, noise_view, print_summary, run_view, show
 from heldout.report.verdict import Verdict, verdict
 
 __all__ = [
@@ -65,6 +65,7 @@ __all__ = [
     "noise_view",
     "oracle_role",
     "payloads",
+    "print_summary",
     "render_page",
     "role_scores",
     "run_json",

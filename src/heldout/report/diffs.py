@@ -64,13 +64,13 @@ class FileDiff:
 def diff_files(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[FileDiff, ...]:
     """Every file whose text differs, in the order of paths."""
     return tuple(
-        _diff_file(path, old.get(path), new.get(path))
+        _diff_file(path, old.get(path), new=new.get(path))
         for path in sorted(old.keys() | new.keys())
         if old.get(path) != new.get(path)
     )
 
 
-def _diff_file(path: str, old: str | None, new: str | None) -> FileDiff:
+def _diff_file(path: str, old: str | None, *, new: str | None) -> FileDiff:
     before, after = (old or "").splitlines(), (new or "").splitlines()
     status = "added" if old is None else "removed" if new is None else "changed"
     lines = tuple(_lines(before[:_MAX_LINES], after[:_MAX_LINES]))

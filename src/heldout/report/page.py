@@ -22,12 +22,10 @@ from heldout.report.queries import (
     flips,
     means,
     missing_reasons,
-    noise,
 )
 from heldout.report.summary import RunSummary, summary
 from heldout.report.verdict import Verdict, verdict
 from heldout.store import RunFolder
-from heldout.store.events import NoiseMeasured
 
 __all__ = ["Charts", "Entry", "Page", "Round", "gather"]
 
@@ -78,7 +76,6 @@ class Page:
     rounds: tuple[Round, ...]
     change: tuple[FileDiff, ...] | None
     final_files: Mapping[str, str] | None
-    noise: NoiseMeasured | None
     flips: Flips | None
     flickering: tuple[Flicker, ...]
     missing: tuple[MissingReason, ...]
@@ -102,7 +99,6 @@ def gather(connection: sqlite3.Connection, run: RunFolder) -> Page:
         rounds=_rounds(rows, steps, folders=folders),
         change=folders.diff(whole.start.digest, whole.final.digest),
         final_files=final,
-        noise=noise(connection),
         flips=flips(connection, whole.audit) if whole.audit else None,
         flickering=flickering(connection),
         missing=missing_reasons(connection),

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from heldout.errors import StoreError
 from heldout.records import Spend
 from heldout.report.correction import modelled_overstatement
-from heldout.report.queries import LedgerRow, Mean, Means, audits, ledger_rows, means, payloads
+from heldout.report.queries import LedgerRow, Mean, Means, audits, ledger_rows, means, noise, payloads
 from heldout.store.events import (
     AuditOpened,
     AuditResult,
     CandidateAdded,
     Decided,
     NoiseEstimated,
+    NoiseMeasured,
     RunFinished,
     RunStarted,
     SplitMade,
@@ -69,9 +70,8 @@ class RunSummary:
 
     started: RunStarted
     """Name, loop, solver, improver, source, command, version, config digest, and whether it is a simulation."""
-    status: str
-    """`improved`, `unchanged`, `stopped` or `running`."""
-    stop_reason: str
+    finished: RunFinished | None
+    """The end of the search; None while it goes on, or where it was killed."""
     start: End
     final: End
     gains: Gains
@@ -81,8 +81,23 @@ class RunSummary:
     gate: str
     """Name of the acceptance rule; empty before the first decision."""
     split: SplitMade | None
+    noise: NoiseMeasured | None
     ledger: tuple[LedgerRow, ...]
-    elapsed_s: float | None
+
+    @property
+    def status(self) -> str:
+        """`improved`, `unchanged`, `stopped` or `running`."""
+        return self.finished.status if self.finished else RUNNING
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the search ended; empty while it goes on."""
+        return self.finished.stop_reason if self.finished else ""
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """How long the search took."""
+        return self.finished.elapsed_s if self.finished else None
 
     @property
     def total(self) -> Spend:
@@ -105,8 +120,7 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
     splits = payloads(connection, SplitMade)
     return RunSummary(
         started=started[0],
-        status=finished.status if finished else RUNNING,
-        stop_reason=finished.stop_reason if finished else "",
+        finished=finished,
         start=start,
         final=final,
         gains=Gains(believed, modelled, audit.gain if audit else None),
@@ -114,8 +128,8 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
         audit_openings=sum(opened.role == AUDIT for opened in payloads(connection, AuditOpened)),
         gate=decisions[-1].decision.gate if decisions else "",
         split=splits[-1] if splits else None,
+        noise=noise(connection),
         ledger=ledger_rows(connection),
-        elapsed_s=finished.elapsed_s if finished else None,
     )
 
 

@@ -21,7 +21,7 @@ from heldout.report.summary import RunSummary
 from heldout.report.verdict import Verdict, verdict
 from heldout.store.events import AuditResult, NoiseMeasured
 
-__all__ = ["audit_view", "gains_view", "ledger_view", "noise_view", "run_view", "show"]
+__all__ = ["audit_view", "gains_view", "ledger_view", "noise_view", "print_summary", "run_view", "show"]
 
 _WIDTH = 100
 """Columns that a summary uses at most; wider tables are harder to read, not easier."""
@@ -40,14 +40,19 @@ def show(console: Console, *views: RenderableType) -> None:
         console.file.write("".join(f"{line.rstrip()}\n" for line in ascii_text(text).splitlines()))
 
 
-def run_view(summary: RunSummary, *, noise: NoiseMeasured | None = None, report: Path | None = None) -> RenderableType:
+def print_summary(summary: RunSummary, *, report: Path | None = None, console: Console | None = None) -> None:
+    """Put the summary of a run on standard output, or on `console`."""
+    show(console or Console(), run_view(summary, report=report))
+
+
+def run_view(summary: RunSummary, *, report: Path | None = None) -> RenderableType:
     """The summary of a run: verdict, three gains, noise, cost, and where the report lies."""
     parts: list[RenderableType] = [Text()]
     if summary.started.simulated:
         parts.append(Text.assemble(("SIMULATION", "bold reverse"), "  no language model was used"))
     parts += [_verdict(verdict(summary)), gains_view(summary)]
-    if noise is not None:
-        parts.append(noise_view(noise, gate=summary.gate))
+    if summary.noise is not None:
+        parts.append(noise_view(summary.noise, gate=summary.gate))
     parts.append(ledger_view(summary.ledger, elapsed_s=summary.elapsed_s))
     if report is not None:
         # A path that is broken over two lines can be neither clicked nor copied.
@@ -79,7 +84,7 @@ def noise_view(noise: NoiseMeasured, *, gate: str = "") -> RenderableType:
     table.add_column("gate")
     table.add_column("false accepts", justify="right")
     table.add_column("std. error", justify="right")
-    table.add_column("smallest table that commits")
+    table.add_column("smallest tables that commit")
     for one in noise.gates:
         rate, error = percent(one.false_accept_rate), percent(one.standard_error)
         style = "bold" if one.gate == gate else ""

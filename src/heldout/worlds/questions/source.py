@@ -47,7 +47,8 @@ class QuestionsSource:
         "location, or number (a count, date, age, price, distance, …)."
     )
     instruction = (
-        "Classify the question by the type of its answer: abbreviation, entity, description, person, location, or number."
+        "Classify the question by the type of its answer: "
+        "abbreviation, entity, description, person, location, or number."
     )
     labels = ("abbreviation", "entity", "description", "person", "location", "number")
     grader = "label"
