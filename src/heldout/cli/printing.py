@@ -16,12 +16,10 @@ from heldout.audit import CompareResult
 from heldout.records import Record
 from heldout.report import RunSummary
 from heldout.report.numbers import interval, percent, plus_minus, points, signed
-from heldout.store.events import AuditResult
 from heldout.tasks import SourceEntry, SourceReport
 from heldout.workbench import MachineCheck, NoiseReport, Plan
 
 __all__ = [
-    "print_audit",
     "print_checks",
     "print_compare",
     "print_json",
@@ -37,22 +35,6 @@ def print_json(value: Record | Iterable[Record]) -> None:
     """One JSON object or array on standard output."""
     text = value.model_dump_json() if isinstance(value, Record) else _array(value)
     sys.stdout.write(text + "\n")
-
-
-def print_audit(result: AuditResult) -> None:
-    """The audited gain and the 2×2 table."""
-    table = _table("audit", "start", "final", "gain", "interval", "fixed", "broken", "missing")
-    table.add_row(
-        result.role,
-        percent(result.start_mean),
-        percent(result.final_mean),
-        signed(result.gain),
-        interval(result.interval),
-        f"{result.fixed:g}",
-        f"{result.broken:g}",
-        str(result.missing),
-    )
-    _print(table, result.sentence)
 
 
 def print_compare(result: CompareResult, *, a: str, b: str) -> None:

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from heldout.cli.app import DONE, OUT_OF_BUDGET, app
-from heldout.cli.printing import print_audit, print_json, print_noise, print_plan
+from heldout.cli.printing import print_json, print_noise, print_plan
 from heldout.cli.progress import progress_bar
 from heldout.config import RunConfig, load_config, parse_overrides, read_toml
 from heldout.errors import SetupError
 from heldout.loops import preset
-from heldout.report import print_summary, run_json, summary
+from heldout.report import audit_view, print_summary, run_json, show, summary
 from heldout.store import Index, RunFolder, toml_text
 from heldout.workbench import Opening, audit, noise, plan, quickstart_config, resume, run
 
@@ -87,7 +88,10 @@ def audit_command(
     with progress_bar(quiet=as_json) as progress:
         opening = Opening(folder.path, command=_command(), resume=True, progress=progress)
         result = audit(opening, again=again)
-    (print_json if as_json else print_audit)(result)
+    if as_json:
+        print_json(result)
+    else:
+        show(Console(), audit_view(result))
     return DONE
 
 

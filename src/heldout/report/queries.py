@@ -105,9 +105,10 @@ def payloads(connection: sqlite3.Connection, record: type[R]) -> tuple[R, ...]:
 
 def means(connection: sqlite3.Connection) -> Means:
     """Every mean of the run in one pass; hand the result to the queries that accept it."""
+    # A missing outcome may have been measured again after a resume: one key, and only the later row has a score.
     rows = connection.execute(
         """
-        SELECT purpose, candidate, COUNT(*), COUNT(score), TOTAL(score), TOTAL(score * score),
+        SELECT purpose, candidate, COUNT(DISTINCT key), COUNT(score), TOTAL(score), TOTAL(score * score),
                COUNT(DISTINCT CASE WHEN score IS NOT NULL THEN task END)
         FROM outcomes GROUP BY purpose, candidate
         """
