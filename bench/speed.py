@@ -18,6 +18,7 @@ from typing import Any
 
 from heldout.ledger import Ledger
 from heldout.loops import Recorder
+from heldout.models import Request
 from heldout.records import Candidate, Outcome, OutcomeStatus, SelectTask, Spend
 from heldout.rollouts import Engine, InlineExecutor, Sweep, ThreadExecutor
 from heldout.store import Journal
@@ -43,7 +44,7 @@ def main() -> None:
 def engine_overhead(evaluations: int) -> dict[str, Any]:
     """Journaled evaluations a second with a solver that costs nothing; the bar is 5,000."""
     tasks = _tasks(evaluations)
-    seconds = _median(lambda: _evaluate(FunctionModel(lambda request: "x"), tasks, InlineExecutor()))
+    seconds = _median(lambda: _evaluate(FunctionModel(_nothing), tasks, InlineExecutor()))
     rate = evaluations / seconds
     return {"what": "journaled evaluations a second", "value": round(rate), "bar": 5000, "met": rate >= 5000}
 
@@ -53,7 +54,7 @@ def endpoint(evaluations: int) -> dict[str, Any]:
     tasks, latency_s, workers = _tasks(evaluations), 0.1, 64
     ideal = evaluations / workers * latency_s
     executor = ThreadExecutor(workers)
-    ours = _median(lambda: _evaluate(FunctionModel(lambda request: "x", latency_s=latency_s), tasks, executor))
+    ours = _median(lambda: _evaluate(FunctionModel(_nothing, latency_s=latency_s), tasks, executor))
     executor.close()
     with ThreadPoolExecutor(workers) as pool:
         bare = _median(lambda: list(pool.map(lambda _: time.sleep(latency_s), tasks)))
@@ -99,7 +100,7 @@ def gepa_overhead(evaluations: int) -> dict[str, Any]:
     class Stub:
         propose_new_texts = None
 
-        def evaluate(self, batch: list[Any], candidate: dict[str, str], capture_traces: bool = False) -> Any:  # noqa: ARG002
+        def evaluate(self, batch: list[Any], candidate: Any, capture_traces: bool = False) -> Any:  # noqa: ARG002
             from gepa import EvaluationBatch
 
             return EvaluationBatch(
@@ -118,12 +119,12 @@ def gepa_overhead(evaluations: int) -> dict[str, Any]:
         trainset=data,
         valset=data,
         adapter=Stub(),
-        reflection_lm=lambda prompt: f"```{time.perf_counter()}```",
+        reflection_lm=_reflection,
         max_metric_calls=evaluations,
     )
     theirs = evaluations / (time.perf_counter() - begun)
     tasks = _tasks(evaluations)
-    ours = evaluations / _median(lambda: _evaluate(FunctionModel(lambda request: "x"), tasks, InlineExecutor()))
+    ours = evaluations / _median(lambda: _evaluate(FunctionModel(_nothing), tasks, InlineExecutor()))
     return {
         "what": f"journaled evaluations a second, times GEPA {gepa.__version__ if hasattr(gepa, '__version__') else ''}",
         "value": round(ours / theirs, 1),
@@ -136,8 +137,20 @@ def gepa_overhead(evaluations: int) -> dict[str, Any]:
 def _evaluate(model: FunctionModel, tasks: tuple[SelectTask, ...], executor: Any) -> None:
     with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "events.jsonl") as journal:
         engine = Engine(PlainHarness(), model, executor, Ledger(), journal.append)
-        engine.evaluate(Sweep(CANDIDATE, tasks, "select"), grade=lambda task, answer: 1.0)
+        engine.evaluate(Sweep(CANDIDATE, tasks, "select"), grade=_right)
         assert len(journal) == len(tasks) + 1
+
+
+def _nothing(request: Request) -> str:
+    return request.messages[-1].role
+
+
+def _right(task: str, answer: str | None) -> float:
+    return float(bool(task) and answer is not None)
+
+
+def _reflection(prompt: str) -> str:
+    return f"```{len(prompt)} {time.perf_counter()}```"
 
 
 def _tasks(count: int) -> tuple[SelectTask, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,8 +29,8 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 
 @pytest.fixture
-def shared_data() -> Iterator[Path]:
+def shared_data() -> Path:
     """The public data folder beside the project; the test skips where it is absent."""
     if not SHARED_DATA.is_dir():
         pytest.skip("the public data folder is not beside the project")
-    yield SHARED_DATA
+    return SHARED_DATA

@@ -45,7 +45,7 @@ def test_a_word_that_is_no_override_is_refused(word: str) -> None:
     [
         ({"taks": {}}, "taks: unknown key; allowed here: audit, budget"),
         ({"tasks": {"selct": 3}}, r"tasks\.selct: unknown key; allowed here: audit, duplicates"),
-        ({"solver": {"model": {"temprature": 1}}}, r"solver\.model\.temprature: unknown key; allowed here: api_key_env"),
+        ({"solver": {"model": {"temp": 1}}}, r"solver\.model\.temp: unknown key; allowed here: api_key_env"),
         ({"tasks": {"select": "many"}}, r"tasks\.select: .*integer.*got 'many'"),
         ({"tasks": {"select": 0}}, r"tasks\.select: .*greater than or equal to 1.*got 0"),
         ({"gate": {"alpha": 1.5}}, r"gate\.alpha: .*less than 1"),
@@ -70,7 +70,7 @@ def test_toml_faults_name_the_file(tmp_path: Path) -> None:
     path.write_text("a = = 1")
     with pytest.raises(SetupError, match=r"bad\.toml' is not valid TOML.*line 1"):
         read_toml(path)
-    with pytest.raises(SetupError, match="cannot read the config .*No such file"):
+    with pytest.raises(SetupError, match=r"cannot read the config .*No such file"):
         read_toml(tmp_path / "absent.toml")
 
 

@@ -43,7 +43,7 @@ def outcome(
 ) -> None:
     status = "not_measured" if score is None else "passed" if score == 1 else "failed"
     connection.execute(
-        "INSERT INTO outcomes VALUES (NULL, '', ?, ?, ?, 0, 0, ?, ?, '', ?, 1, 2, 10, 3, 0.5, 0.25, 0.125)",
+        "INSERT INTO outcomes VALUES (NULL, hex(randomblob(8)), ?, ?, ?, 0, 0, ?, ?, '', ?, 1, 2, 10, 3, 0.5, 0.25, 0.125)",
         (purpose, candidate, task, score, status, "429 <b>" if score is None else None),
     )
 
@@ -58,6 +58,14 @@ def test_a_mean_is_the_mean_of_its_rows_with_missing_ones_excluded_and_counted(
     assert found["select", "a"].value == pytest.approx(2 / 3)
     assert (found["select", "a"].n, found["select", "a"].missing) == (3, 1)
     assert found["audit", "a"].value == 0.0
+
+
+def test_what_was_measured_again_after_a_resume_is_not_missing(connection: sqlite3.Connection) -> None:
+    outcome(connection, "t1", None)
+    outcome(connection, "t1", 1.0)
+    connection.execute("UPDATE outcomes SET key = 'the same'")
+    found = means(connection)["select", "a"]
+    assert (found.n, found.missing, found.value) == (1, 0, 1.0)
 
 
 def test_a_candidate_without_any_score_has_no_mean(connection: sqlite3.Connection) -> None:

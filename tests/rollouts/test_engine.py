@@ -91,11 +91,11 @@ def test_a_model_that_does_not_answer_is_not_measured_and_never_zero() -> None:
 
 def test_a_harness_that_raises_is_a_failure_of_the_candidate() -> None:
     def broken(request: Request) -> str:
-        raise HarnessError("the hook raised")
+        raise HarnessError(f"the hook raised on {request.messages[-1].content}")
 
     engine, _ = make_engine(broken)
     (found,) = engine.evaluate(Sweep(CANDIDATE, TASKS[:1], "select"), grade=right)
-    assert (found.status, found.score, found.error) == (OutcomeStatus.FAILED, 0.0, "the hook raised")
+    assert (found.status, found.score, found.error) == (OutcomeStatus.FAILED, 0.0, "the hook raised on say 0")
 
 
 def test_a_programming_error_is_a_crash() -> None:
@@ -108,7 +108,8 @@ def test_a_programming_error_is_a_crash() -> None:
 
 
 def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid() -> None:
-    engine, journal = make_engine(budget=BudgetConfig(evaluations=7), executor=ExecutorConfig(kind="threads", workers=4))
+    threads = ExecutorConfig(kind="threads", workers=4)
+    engine, journal = make_engine(budget=BudgetConfig(evaluations=7), executor=threads)
     with pytest.raises(BudgetExhausted):
         engine.evaluate(Sweep(CANDIDATE, TASKS, "select"), grade=right)
     assert len(outcomes(journal)) == 7
@@ -161,7 +162,7 @@ def test_threads_overlap_their_waits() -> None:
 def test_a_failure_to_prepare_spends_nothing() -> None:
     class Broken(PlainHarness):
         def prepare(self, candidate: Candidate, model: object) -> None:  # type: ignore[override]
-            raise ModelError("no calibration")
+            raise ModelError(f"no calibration of {candidate.digest} on {model}")
 
     engine, journal = make_engine()
     engine.harness = Broken()

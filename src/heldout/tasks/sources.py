@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 import inspect
 import json
 from collections.abc import Mapping, Sequence
@@ -59,7 +60,7 @@ class FileOptions(Record):
     """None is `label` where there are labels, else `exact`."""
 
 
-class FileSource:
+class FileSource(ABC):
     """Rows of a file as tasks; use `JsonlSource` or `CsvSource`."""
 
     kind: ClassVar[str]
@@ -83,9 +84,9 @@ class FileSource:
         self.grader = self.options.grader or ("label" if wanted else "exact")
 
     @staticmethod
+    @abstractmethod
     def read(path: Path) -> list[Row]:
         """Every row of the file."""
-        raise NotImplementedError
 
     def items(self) -> Sequence[Item]:
         rows = self.read(self.path)

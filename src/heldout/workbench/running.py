@@ -58,7 +58,8 @@ def audit(opening: Opening, *, again: bool = False) -> AuditResult:
         finished = _finished(opened)
         if finished is None:
             raise SetupError(
-                f"{str(folder.path)!r} has not finished its search; resume it first: heldout run --resume --out {folder.path}"
+                f"{str(folder.path)!r} has not finished its search; resume it first: "
+                f"heldout run --resume --out {folder.path}"
             )
         start, final = (opened.session.store.load(digest) for digest in (finished.start, finished.final))
         result = open_sealed_role(opened.session, "audit", start, final, by=opening.command, again=again)
