@@ -47,6 +47,8 @@ class Line(Record):
 
     name: str
     spots: tuple[Spot, ...]
+    joined: bool = True
+    """Whether places are joined; False for places without an order."""
 
 
 class Plot(Record):
@@ -63,7 +65,9 @@ class Plot(Record):
 
 def plot_svg(plot: Plot) -> str:
     """The plot as one self-contained SVG file; bars are 95 % intervals."""
-    ends = [spot.y + sign * 1.96 * spot.standard_error for line in plot.lines for spot in line.spots for sign in (-1, 1)]
+    ends = [
+        spot.y + sign * 1.96 * spot.standard_error for line in plot.lines for spot in line.spots for sign in (-1, 1)
+    ]
     low, high = min([0.0, *ends]), max([0.0, *ends])
     air = 0.06 * (high - low or 1.0)
     bottom, top = _HEIGHT - _BOTTOM, _TOP
@@ -77,9 +81,11 @@ def plot_svg(plot: Plot) -> str:
         parts.append(_segment(_LEFT, y(tick), right, y(tick), kind))
         parts.append(f'<text class="tick" x="{_LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
     for name, at in x.items():
-        parts.append(f'<text class="tick" x="{at:.1f}" y="{bottom + 18}" text-anchor="middle">{escape(name)}</text>')
+        parts.append(_place(name, at, bottom, crowded=len(x) > 5))
     middle = (_LEFT + right) / 2
-    parts.append(f'<text class="tick" x="{middle:.1f}" y="{bottom + 38}" text-anchor="middle">{escape(plot.x_label)}</text>')
+    parts.append(
+        f'<text class="tick" x="{middle:.1f}" y="{bottom + 38}" text-anchor="middle">{escape(plot.x_label)}</text>'
+    )
     parts.append(f'<text class="tick" x="12" y="{top - 6}">{escape(plot.y_label)}</text>')
     for index, line in enumerate(plot.lines):
         parts.append(_line(line, x, y, index=index, shift=5.0 * (index - (len(plot.lines) - 1) / 2)))
@@ -90,13 +96,20 @@ def plot_svg(plot: Plot) -> str:
     return f'{head} aria-label="{label}">\n<style>{_STYLE}</style>\n' + "\n".join(parts) + "\n</svg>\n"
 
 
+def _place(name: str, at: float, bottom: float, *, crowded: bool) -> str:
+    """A label below the axis; many long ones are tilted."""
+    turn = f' transform="rotate(-24 {at:.1f} {bottom + 16})"' if crowded else ""
+    anchor = "end" if crowded else "middle"
+    return f'<text class="tick" x="{at:.1f}" y="{bottom + 18}" text-anchor="{anchor}"{turn}>{escape(name)}</text>'
+
+
 def _line(line: Line, x: dict[str, float], y: Scale, *, index: int, shift: float) -> str:
     """Places are shifted a little, so that error bars stay apart."""
     tone = index % _TONES
     points = [(x[spot.x] + shift, spot) for spot in line.spots]
     path = " ".join(f"{at:.1f},{y(spot.y):.1f}" for at, spot in points)
     dash = f' stroke-dasharray="{_DASHES[tone]}"' if _DASHES[tone] else ""
-    parts = [f'<polyline class="l l{tone}"{dash} points="{path}"/>']
+    parts = [f'<polyline class="l l{tone}"{dash} points="{path}"/>'] if line.joined else []
     for at, spot in points:
         half = 1.96 * spot.standard_error
         parts.append(_segment(at, y(spot.y - half), at, y(spot.y + half), f"l l{tone}"))

@@ -95,7 +95,9 @@ def _inflation_falls(evidence: Evidence) -> Claim:
     in_range = 13.0 <= first.value <= 20.0 and 1.0 <= last.value <= 5.0
     if large != 256 or (verdict is ClaimVerdict.REPRODUCED and not in_range):
         verdict = ClaimVerdict.UNDECIDED
-    sentence = f"Greedy ends {first.value:.1f} points above the truth at n = {small} and {last.value:.1f} at n = {large}"
+    sentence = (
+        f"Greedy ends {first.value:.1f} points above the truth at n = {small} and {last.value:.1f} at n = {large}"
+    )
     sentence += ", both within the paper's ranges." if in_range else "; the paper's ranges are for n = 16 and n = 256."
     return _claim("C1", verdict, f"inflation at n = {small} minus n = {large}", drop.value, drop.interval, sentence)
 
@@ -153,7 +155,9 @@ def _no_strict_rule_wins(evidence: Evidence) -> Claim:
     if not known:
         return _claim("C5", ClaimVerdict.UNDECIDED, "", math.nan, (math.nan, math.nan), "")
     z = NormalDist().inv_cdf(1.0 - 0.025 / len(gains))
-    ends = {key: (gain.value - z * gain.standard_error, gain.value + z * gain.standard_error) for key, gain in known.items()}
+    ends = {
+        key: (gain.value - z * gain.standard_error, gain.value + z * gain.standard_error) for key, gain in known.items()
+    }
     best = max(known, key=lambda key: ends[key][0])
     winners = [f"{rule} at n = {n}" for (rule, n), (low, _) in ends.items() if low > 0.0]
     losers = [f"{rule} at n = {n}" for (rule, n), (_, high) in ends.items() if high < 0.0]

@@ -61,7 +61,15 @@ class _Check:
     def row(self) -> tuple[str, str, float | None, float, Estimate, float, bool]:
         difference = self.simulated.value - self.expected
         near = max(self.tolerance, 3.0 * self.simulated.standard_error) + self.rounding
-        return self.quantity, self.setting, self.stated, self.expected, self.simulated, difference, abs(difference) <= near
+        return (
+            self.quantity,
+            self.setting,
+            self.stated,
+            self.expected,
+            self.simulated,
+            difference,
+            abs(difference) <= near,
+        )
 
 
 def closed_forms(*, quick: bool = False, seed: int = 0) -> Part:

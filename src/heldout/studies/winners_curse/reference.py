@@ -45,7 +45,9 @@ def reference_table(standard: Mapping[tuple[str, int], ArmRuns], alike: Mapping[
     """Every stated number beside ours; `standard` by rule and n, `alike` (f = 0.3, greedy) by n."""
     rows = [row for runs in standard.values() for row in _arm_rows(runs)]
     for n, runs in alike.items():
-        rows += _row("greedy, f = 0.3", n, "inflation", _INFLATION_ALIKE[_SIZES.index(n)], runs.inflation, len(runs.runs))
+        rows += _row(
+            "greedy, f = 0.3", n, "inflation", _INFLATION_ALIKE[_SIZES.index(n)], runs.inflation, len(runs.runs)
+        )
     met = sum(row[-1] for row in rows)
     greedy = [runs.audit_formula for (rule, _), runs in standard.items() if rule == "greedy"]
     formulas = f"{min(greedy):.1f} to {max(greedy):.1f}"

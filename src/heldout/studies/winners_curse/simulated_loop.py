@@ -92,9 +92,7 @@ def _evidence(arms: _Arms) -> Evidence:
 
 def _rules_table(standard: Mapping[tuple[str, int], ArmRuns], sizes: tuple[int, ...]) -> Table:
     quantities = ("inflation", "reported", "true", "commits")
-    rows = [
-        (rule, *(cell for n in sizes for cell in _short_row(standard[rule, n]))) for rule in (*RULES, *EXTRA_RULES)
-    ]
+    rows = [(rule, *(cell for n in sizes for cell in _short_row(standard[rule, n]))) for rule in (*RULES, *EXTRA_RULES)]
     return Table(
         name="simulated_rules",
         title="Rules by size of the select set",
@@ -187,9 +185,7 @@ def _inflation_plot(standard: Mapping[tuple[str, int], ArmRuns], sizes: tuple[in
         x_label="items in the select set",
         y_label="points",
         xs=tuple(map(str, sizes)),
-        lines=tuple(
-            Line(name=rule, spots=_spots((n, standard[rule, n].inflation) for n in sizes)) for rule in RULES
-        ),
+        lines=tuple(Line(name=rule, spots=_spots((n, standard[rule, n].inflation) for n in sizes)) for rule in RULES),
     )
 
 

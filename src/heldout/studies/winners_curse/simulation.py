@@ -20,7 +20,16 @@ from heldout.records import Comparison, Verdict
 from heldout.stats import VarianceComponents, paired_difference
 from heldout.studies.winners_curse.arms import Arm
 
-__all__ = ["AUDIT_TASKS", "Commit", "SimulatedRun", "answers", "expected_components", "mean_right", "simulate", "theta_of"]
+__all__ = [
+    "AUDIT_TASKS",
+    "Commit",
+    "SimulatedRun",
+    "answers",
+    "expected_components",
+    "mean_right",
+    "simulate",
+    "theta_of",
+]
 
 AUDIT_TASKS = 64
 """The paper's audit."""
