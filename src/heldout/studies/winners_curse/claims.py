@@ -169,7 +169,8 @@ def _no_strict_rule_wins(evidence: Evidence) -> Claim:
     found = f"ahead of greedy: {', '.join(winners)}" if winners else "no strict rule is ahead of greedy for sure"
     behind = f"; behind it: {', '.join(losers)}" if losers else ""
     sentence = (
-        f"On the same items and rewrites, {found}{behind}. Known beforehand for n = 16: a useful first step is large and "
+        f"On the same items and rewrites, {found}{behind}. Known beforehand for n = 16: a useful first step is large "
+        "and "
         f"common here, and the paper's real loops said otherwise."
     )
     rests_on = f"largest lower end of true gain over greedy: {best[0]}, n = {best[1]} (of {len(gains)}, Bonferroni)"
@@ -205,7 +206,8 @@ def _growth_differs(evidence: Evidence) -> Claim:
     verdict = verdicts[0] if verdicts[0] is verdicts[1] else ClaimVerdict.UNDECIDED
     small, large = evidence.sizes[0], evidence.sizes[-1]
     sentence = (
-        f"From n = {small} to n = {large} greedy's true gain changes by {grows.value:+.1f} points where later rewrites harm, "
+        f"From n = {small} to n = {large} greedy's true gain changes by {grows.value:+.1f} points where later "
+        "rewrites harm, "
         f"and by {flat.value:+.1f} ± {flat.standard_error:.1f} where there is no choice to make well."
     )
     return _claim("C7", verdict, "growth of the true gain, standard world", grows.value, grows.interval, sentence)

@@ -81,7 +81,7 @@ def closed_forms(*, quick: bool = False, seed: int = 0) -> Part:
         title="Closed forms",
         simulated=True,
         quick=quick,
-        intro="Each formula of the noise model beside a simulation that shares no code with it.",
+        intro="Each formula of the noise model beside a simulation written apart from it.",
         tables=(
             Table(
                 name="closed_forms",

@@ -7,7 +7,7 @@ import numpy as np
 from heldout.stats import paired_difference
 from heldout.studies.tables import Estimate, Table, share_estimate
 from heldout.studies.winners_curse.arms import Arm
-from heldout.studies.winners_curse.simulation import answers
+from heldout.studies.winners_curse.simulated_items import answers
 from heldout.studies.winners_curse.summaries import ArmRuns, run_arm
 
 __all__ = ["COVERAGE_RUNS", "coverage_table"]
@@ -24,7 +24,8 @@ def coverage_table(runs: int = COVERAGE_RUNS) -> Table:
         name="audit_coverage",
         title="Coverage of the audit's 95 % interval",
         note=(
-            f"A simulation of {runs:,} runs a row; `ok` between {_LOW:g} and {_HIGH:g} %. A/A: the start against a copy "
+            f"A simulation of {runs:,} runs a row; `ok` between {_LOW:g} and {_HIGH:g} %. A/A: the start against a "
+            "copy "
             "whose luck is drawn anew, so that the true gain is 0. The interval is the paired t interval that every "
             "audit of Heldout reports."
         ),

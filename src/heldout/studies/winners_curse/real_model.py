@@ -17,7 +17,8 @@ from heldout.report.summary import RUNNING, summary
 from heldout.store import Index, RunFolder, read_events
 from heldout.store.events import AuditResult, Decided
 from heldout.studies.results import Part
-from heldout.studies.winners_curse.real_tables import RealRun, real_claims, real_plot, real_tables
+from heldout.studies.winners_curse.real_claims import real_claims
+from heldout.studies.winners_curse.real_tables import RealRun, real_plot, real_tables
 from heldout.workbench import Opening, run
 from heldout.workbench.replaying import elapsed_s
 
@@ -27,13 +28,15 @@ GOLD = "gold"
 
 TREC = "trec:6"
 
+SIBLING = Path("..") / "shared" / "data" / "trec"
+
 
 @dataclass(frozen=True, slots=True)
 class RealPlan:
     """What is run; every combination of source, size, rule and seed is one run."""
 
     model: str = "smollm2"
-    gold: Mapping[str, int] = field(default_factory=lambda: {"questions": 200, **({TREC: 300} if _trec() else {})})
+    gold: Mapping[str, int] = field(default_factory=lambda: {"questions": 200, **({TREC: 300} if _has_trec() else {})})
     """Task source to the size of its gold role."""
     sizes: tuple[int, ...] = (16, 64)
     rules: tuple[str, ...] = ("greedy", "select_confirm")
@@ -52,7 +55,8 @@ class RealPlan:
 
     def config(self, source: str, *, n: int, rule: str, seed: int) -> RunConfig:
         """One run. Rules of the same source, n and seed see the same tasks."""
-        path = {"path": str(_trec())} if source == TREC else {}
+        # $HELDOUT_DATA is found by the source itself: a config should not hold a path of this machine.
+        path = {"path": str(SIBLING)} if source == TREC and DATA_VARIABLE not in os.environ else {}
         tasks: dict[str, Any] = {
             "source": source,
             "train": self.train,
@@ -110,8 +114,10 @@ def real_model(plan: RealPlan, *, runs: Path, command: str) -> RealResult:
         simulated=simulated,
         quick=False,
         intro=(
-            f"Whole runs through the workbench: {plan.model} names the type of an answer by log-probability, `demonstrations` "
-            f"proposes, K = 4, G = {plan.generations}, {plan.seeds} seeds. Start and final are measured once each on gold and on "
+            f"Whole runs through the workbench: {plan.model} names the type of an answer by log-probability, "
+            "`demonstrations` "
+            f"proposes, K = 4, G = {plan.generations}, {plan.seeds} seeds. Start and final are measured once each on "
+            "gold and on "
             f"an audit of {plan.audit}; no decision saw either."
         ),
         tables=real_tables(results),
@@ -169,9 +175,7 @@ def _name(config: RunConfig) -> str:
     return f"{source}-n{config.tasks.select}-{config.gate.kind}-seed{config.seed}-{digest}"
 
 
-def _trec() -> Path | None:
-    """Where the user has TREC: $HELDOUT_DATA/trec, or shared/data/trec beside the working folder."""
+def _has_trec() -> bool:
+    """Whether TREC lies in $HELDOUT_DATA or, without that variable, beside the working folder."""
     given = os.environ.get(DATA_VARIABLE)
-    places = [Path(given) / "trec"] if given else []
-    places.append(Path("..") / "shared" / "data" / "trec")
-    return next((place for place in places if place.is_dir()), None)
+    return (Path(given) / "trec").is_dir() if given is not None else SIBLING.is_dir()

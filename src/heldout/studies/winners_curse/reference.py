@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from heldout.studies.tables import Estimate, Table
@@ -43,7 +43,7 @@ Row = tuple[str, int, str, float, Estimate, float, float, bool]
 
 def reference_table(standard: Mapping[tuple[str, int], ArmRuns], alike: Mapping[int, ArmRuns]) -> Table:
     """Every stated number beside ours; `standard` by rule and n, `alike` (f = 0.3, greedy) by n."""
-    rows = [row for runs in standard.values() for row in _arm_rows(runs)]
+    rows: list[Row] = [row for runs in standard.values() for row in _arm_rows(runs)]
     for n, runs in alike.items():
         rows += _row(
             "greedy, f = 0.3", n, "inflation", _INFLATION_ALIKE[_SIZES.index(n)], runs.inflation, len(runs.runs)
@@ -55,14 +55,22 @@ def reference_table(standard: Mapping[tuple[str, int], ArmRuns], alike: Mapping[
         name="simulated_reference",
         title=f"Against the specification's reference results: {met} of {len(rows)} met",
         note=(
-            "A simulation. Points, percent or counts. The reference is itself a run of 200 seeds, so the standard error "
-            "of a difference combines ours with that of 200 seeds of the same spread, and with the rounding of the stated "
+            "A simulation. Points, percent or counts. The reference is itself a run of 200 seeds, so the standard "
+            "error "
+            "of a difference combines ours with that of 200 seeds of the same spread, and with the rounding of the "
+            "stated "
             "figure; `met` is within 3 of it. By its formula √((p_d − δ²) / 64) the audit's RMSE is "
             f"{formulas} points here, whatever n; the reference's three values scatter around that."
+            f"{_misses(rows)}"
         ),
         columns=("rule", "n", "quantity", "reference", "ours", "difference", "standard error", "met"),
         rows=tuple(rows),
     )
+
+
+def _misses(rows: Sequence[Row]) -> str:
+    missed = [f"{quantity} of {rule} at n = {n}" for rule, n, quantity, *_, met in rows if not met]
+    return f" Not met: {', '.join(missed)}." if missed else ""
 
 
 def _arm_rows(runs: ArmRuns) -> Iterator[Row]:

@@ -57,7 +57,8 @@ def simulated_loop(plan: SimulationPlan | None = None, *, quick: bool = False) -
         intro=(
             "A simulation of whole runs with the real gate objects: item difficulty N(0, 1), start at 40 %, K = 4, "
             "G = 20; rewrites gain N(+12, 8²) points until the first commit and N(−5, 3²) afterwards. Truth is known "
-            f"exactly, so every error below is the loop's and not the measurement's. Tables: {chosen.seeds} seeds an arm. "
+            f"exactly, so every error below is the loop's and not the measurement's. Tables: {chosen.seeds} seeds an "
+            "arm. "
             f"Claims: {chosen.claim_seeds:,} seeds an arm."
         ),
         tables=(
@@ -97,7 +98,8 @@ def _rules_table(standard: Mapping[tuple[str, int], ArmRuns], sizes: tuple[int, 
         name="simulated_rules",
         title="Rules by size of the select set",
         note=(
-            "A simulation. Points, ± standard error over seeds. The last three rules are ours, not the paper's; `bayes` is "
+            "A simulation. Points, ± standard error over seeds. `ladder` and `fresh` are ours, not the paper's; "
+            "`bayes` is "
             "told the true prior, before and after the first commit, and `fresh` pays for 32 new items more each time."
         ),
         columns=("rule", *(f"n = {n}: {quantity}" for n in sizes for quantity in quantities)),
@@ -116,13 +118,19 @@ def _arms_table(arms: Sequence[ArmRuns], best_of_n: Sequence[ArmRuns]) -> Table:
         name="simulated_arms",
         title="Every arm",
         note=(
-            "A simulation. Gains in points, mean ± standard error over seeds. Inflation: the final program's select score "
-            "minus its true skill. Overstatement: a commit's measured minus its true gain, beside the noise model's value for "
-            "a fresh set (greedy and Bayes only). RMSE: of the run's reported gain, and of a paired audit on 64 new items, "
-            "against the true gain. Evaluations leave out the audit's 128. Worlds: `alike` lets a rewrite keep 70 % of its "
-            "incumbent's outcomes; `strong` starts at 75 % with the useful step behind it; `plain` has equally good first "
-            "rewrites and later ones that do nothing. `bayes` is told the true prior, before and after the first commit. "
-            "The last three rules before the worlds are ours, not the paper's."
+            "A simulation. Gains in points, mean ± standard error over seeds. Inflation: the final program's select "
+            "score "
+            "minus its true skill. Overstatement: a commit's measured minus its true gain, beside the noise model's "
+            "value for "
+            "a fresh set (greedy and Bayes only). RMSE: of the run's reported gain, and of a paired audit on 64 new "
+            "items, "
+            "against the true gain. Evaluations leave out the audit's 128. Worlds: `alike` lets a rewrite keep 70 % "
+            "of its "
+            "incumbent's outcomes; `strong` starts at 75 % with the useful step behind it; `plain` has equally good "
+            "first "
+            "rewrites and later ones that do nothing. `bayes` is told the true prior, before and after the first "
+            "commit. "
+            "`ladder` and `fresh` are ours, not the paper's."
         ),
         columns=_COLUMNS,
         rows=tuple(rows),
@@ -166,7 +174,8 @@ def _equal_cost_table(plan: SimulationPlan) -> Table:
         name="simulated_equal_cost",
         title=f"At an equal total of {EQUAL_COST:,} evaluations",
         note=(
-            "A simulation. No generation begins that the total would not pay for, so larger sets buy fewer generations, and "
+            "A simulation. No generation begins that the total would not pay for, so larger sets buy fewer "
+            "generations, and "
             "`fresh` pays for its confirmations (32 new items, measured for winner and incumbent)."
         ),
         columns=("rule", "n", "evaluations", "reported gain", "true gain", "inflation", "commits"),

@@ -9,38 +9,23 @@ afterwards. Every arm with the same seed and n meets the same items and the same
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heldout.gates import Gate, GenerationTable
 from heldout.records import Comparison, Verdict
-from heldout.stats import VarianceComponents, paired_difference
+from heldout.stats import paired_difference
 from heldout.studies.winners_curse.arms import Arm
+from heldout.studies.winners_curse.simulated_items import Floats, answers
 
-__all__ = [
-    "AUDIT_TASKS",
-    "Commit",
-    "SimulatedRun",
-    "answers",
-    "expected_components",
-    "mean_right",
-    "simulate",
-    "theta_of",
-]
+__all__ = ["AUDIT_TASKS", "Commit", "SimulatedRun", "simulate"]
 
 AUDIT_TASKS = 64
 """The paper's audit."""
 
-SPREAD = 4.0
-"""How strongly difficulty acts, as in the simulated solver."""
-
 _SEARCH, _LUCK, _FRESH, _AUDIT = range(4)
 """Streams of random numbers that do not disturb one another."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,58 +230,3 @@ def _winner(gate: Gate, incumbent: Floats, candidates: Floats, *, fresh: _Fresh)
     if decision.verdict is Verdict.CONFIRM and decision.winner is not None:
         decision = gate.decide(replace(table, fresh=fresh.compare(decision.winner, gate.fresh_tasks)))
     return decision.winner if decision.verdict is Verdict.ACCEPT else None
-
-
-def answers(skill: Floats | float, difficulty: Floats, luck: Floats) -> Floats:
-    """1 where the item is answered rightly; skills of shape (K,) give (K, n)."""
-    theta = np.asarray(theta_of(np.asarray(skill, dtype=np.float64)))
-    chance = 1.0 / (1.0 + np.exp(-(theta[..., None] + SPREAD * difficulty)))
-    return (luck < chance).astype(np.float64)
-
-
-def theta_of(skill: Floats) -> Floats:
-    """θ with mean right = skill, from a fine table by linear interpolation; the error in skill is below 1e-5."""
-    thetas, skills = _theta_table()
-    return np.interp(skill, skills, thetas)
-
-
-def meananswers(theta: Floats) -> Floats:
-    """E logistic(θ + 4 Z), Z ~ N(0, 1), by the trapezoidal rule."""
-    z, weight = _difficulties()
-    result: Floats = (1.0 / (1.0 + np.exp(-(np.asarray(theta)[..., None] + SPREAD * z)))) @ weight
-    return result
-
-
-@lru_cache(maxsize=1)
-def _theta_table() -> tuple[Floats, Floats]:
-    thetas = np.linspace(-25.0, 25.0, 4001)
-    return thetas, meananswers(thetas)
-
-
-@lru_cache(maxsize=1)
-def _difficulties() -> tuple[Floats, Floats]:
-    z = np.linspace(-9.0, 9.0, 721)
-    density = np.exp(-(z**2) / 2.0)
-    return z, density / density.sum()
-
-
-def expected_components(arm: Arm, *, skill: float, later: bool) -> VarianceComponents:
-    """The noise model's components for one fresh generation of this simulator, where rewrites redraw every item.
-
-    With p(z) and p'(z) the chances of a right answer under the incumbent and under a mean rewrite: candidates share
-    the incumbent's luck and the items, σ0² = (E p(1 − p) + Var(p' − p)) / n, and have σ² = E p'(1 − p') / n of their own.
-    """
-    if arm.world.redraw != 1.0:
-        raise ValueError("candidates that inherit outcomes are outside the noise model")
-    mean, sd = arm.world.later if later else arm.world.first
-    z, weight = _difficulties()
-    old, new = (1.0 / (1.0 + np.exp(-(float(theta_of(np.array(q))) + SPREAD * z))) for q in (skill, skill + mean))
-    shared = weight @ (old * (1.0 - old)) + weight @ (new - old) ** 2 - (weight @ (new - old)) ** 2
-    return VarianceComponents(
-        mu=mean,
-        s=sd,
-        sigma=float(np.sqrt(weight @ (new * (1.0 - new)) / arm.n)),
-        sigma0=float(np.sqrt(shared / arm.n)),
-        k=arm.candidates,
-        n=arm.n,
-    )

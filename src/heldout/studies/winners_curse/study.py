@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import heldout
 from heldout.errors import SetupError, StoreError
@@ -23,6 +24,8 @@ from heldout.studies.winners_curse.real_model import RealPlan, missing_model, re
 from heldout.studies.winners_curse.simulated_loop import simulated_loop
 
 __all__ = ["study"]
+
+Kept = TypeVar("Kept", bound=Record)
 
 PARTS = ("a", "b", "c", "d")
 
@@ -47,7 +50,7 @@ def study(target: Path, *, quick: bool, only: str | None, command: str) -> list[
     for name in _chosen(only, quick):
         done = _run(name, target, quick=quick, command=command)
         written += _keep(done, target, quick=quick, command=command)
-    return [*written, *_write_overview(target)]
+    return list(dict.fromkeys([*written, *_write_overview(target)]))
 
 
 def _chosen(only: str | None, quick: bool) -> tuple[str, ...]:
@@ -140,7 +143,7 @@ def _provenances(target: Path) -> _Provenances:
     return _read(path, _Provenances) if path.is_file() else _Provenances()
 
 
-def _read[Kept: Record](path: Path, kind: type[Kept]) -> Kept:
+def _read(path: Path, kind: type[Kept]) -> Kept:
     try:
         return kind.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as cause:

@@ -11,12 +11,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from heldout.stats import committed_overstatement
+from heldout.stats import VarianceComponents, committed_overstatement
 from heldout.studies.tables import Estimate, mean_estimate, share_estimate
 from heldout.studies.winners_curse.arms import Arm
-from heldout.studies.winners_curse.simulation import AUDIT_TASKS, Commit, SimulatedRun, expected_components, simulate
+from heldout.studies.winners_curse.simulated_items import chance_right, difficulties
+from heldout.studies.winners_curse.simulation import AUDIT_TASKS, Commit, SimulatedRun, simulate
 
-__all__ = ["ArmRuns", "rmse", "run_arm"]
+__all__ = ["ArmRuns", "expected_components", "rmse", "run_arm"]
 
 _MODEL_DRAWS = 400_000
 """Simulated candidates behind each value of the noise model; its Monte-Carlo error is below 0.1 points."""
@@ -129,3 +130,25 @@ def rmse(errors: Sequence[float] | NDArray[np.float64]) -> Estimate:
     root = math.sqrt(float(squares.mean()))
     error = float(squares.std(ddof=1)) / math.sqrt(len(squares)) / (2.0 * root) if root > 0.0 else 0.0
     return Estimate(value=100.0 * root, standard_error=100.0 * error)
+
+
+def expected_components(arm: Arm, *, skill: float, later: bool) -> VarianceComponents:
+    """The noise model's components for one fresh generation of this simulator, where rewrites redraw every item.
+
+    With p(z) and p'(z) the chances of a right answer under the incumbent and under a mean rewrite, candidates share
+    the incumbent's luck and the items: σ0² = (E p(1 − p) + Var(p' − p)) / n. Their own is σ² = E p'(1 − p') / n.
+    """
+    if arm.world.redraw != 1.0:
+        raise ValueError("candidates that inherit outcomes are outside the noise model")
+    mean, sd = arm.world.later if later else arm.world.first
+    z, weight = difficulties()
+    old, new = (chance_right(q, z) for q in (skill, skill + mean))
+    shared = weight @ (old * (1.0 - old)) + weight @ (new - old) ** 2 - (weight @ (new - old)) ** 2
+    return VarianceComponents(
+        mu=mean,
+        s=sd,
+        sigma=float(np.sqrt(weight @ (new * (1.0 - new)) / arm.n)),
+        sigma0=float(np.sqrt(shared / arm.n)),
+        k=arm.candidates,
+        n=arm.n,
+    )
