@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import pickle
 import random
@@ -143,20 +144,20 @@ def test_chooses_with_finite_log_probabilities_and_counts_the_whole_prompt(model
     assert (short.tokens_out, short.calls) == (1, 1)
 
 
-def test_a_label_that_no_prompt_suggests_still_has_its_probability_and_both_calls_count(model: SmolLM2Model) -> None:
-    once = model.complete(ask("Who wrote Hamlet ?", max_tokens=1))
-    reply = model.complete(ask("Who wrote Hamlet ?", choices=(*LABELS, "xylophone")))
-    assert reply.choice_logprobs is not None
-    assert all(-100.0 < value < 0.0 for value in reply.choice_logprobs.values())
-    assert (reply.calls, reply.tokens_in) == (2, 2 * once.tokens_in)
-
-
-def test_choosing_and_generating_agree_on_the_first_token(model: SmolLM2Model) -> None:
-    likely = model.complete(ask("Name a colour.", max_tokens=1, top_logprobs=1)).top_logprobs[0]
-    ((token, logprob),) = likely.items()
-    chosen = model.complete(ask("Name a colour.", choices=(token,))).choice_logprobs
+def test_choices_are_the_full_distribution_given_that_one_of_them_is_said(model: SmolLM2Model) -> None:
+    request = ask("Who wrote Hamlet ?", choices=(*LABELS, "xylophone"))
+    chosen = model.complete(request).choice_logprobs
     assert chosen is not None
-    assert chosen[token] >= logprob - 1e-4
+    assert sum(math.exp(value) for value in chosen.values()) == pytest.approx(1.0, abs=1e-5)
+    clients = model._connected()
+    prompt = clients.post("/apply-template", {"messages": [m.model_dump() for m in request.messages]})["prompt"]
+    body = {"prompt": prompt, "n_predict": 1, "n_probs": 100_000, "temperature": 0.0, "cache_prompt": False}
+    whole = clients.post("/completion", body)["completion_probabilities"][0]["top_logprobs"]
+    logprob = {entry["id"]: entry["logprob"] for entry in whole}
+    absolute = {c: math.log(sum(math.exp(logprob[t]) for t in model._starts(c, clients))) for c in chosen}
+    assert len(logprob) > 49_000
+    shifts = [absolute[choice] - chosen[choice] for choice in chosen]
+    assert max(shifts) - min(shifts) < 1e-4, "the lift changed the choices' order or distance"
 
 
 def test_a_prefill_is_continued_and_not_repeated(model: SmolLM2Model) -> None:

@@ -43,7 +43,8 @@ class Reply(Record):
     calls: int = 1
     """Requests that were paid for, retries included."""
     choice_logprobs: Mapping[str, float] | None = None
-    """Natural-log probability of each choice's first token; -inf is written as -100.0."""
+    """Natural-log probability of each choice's first token, up to a constant that the choices of one reply share
+    (some servers give it among all tokens, some among the choices); -inf is written as -100.0."""
     top_logprobs: tuple[Mapping[str, float], ...] = ()
     """For each generated token, the most likely tokens and their natural-log probabilities."""
 
