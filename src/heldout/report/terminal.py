@@ -101,7 +101,7 @@ def noise_view(noise: NoiseMeasured, *, gate: str = "") -> RenderableType:
 
 def ledger_view(ledger: Sequence[LedgerRow], *, elapsed_s: float | None = None) -> RenderableType:
     """What was paid for, by purpose."""
-    table = _table(title="Cost" if elapsed_s is None else f"Cost, in {duration(elapsed_s)}", show_footer=True)
+    table = _table(title="Cost" if elapsed_s is None else f"Cost (the search took {duration(elapsed_s)})", show_footer=True)
     total = LedgerRow("total", sum((row.spend for row in ledger[1:]), start=ledger[0].spend)) if ledger else None
     foot = _cells(total) if total else [""] * 6
     for name, end in zip(("purpose", "evaluations", "calls", "tokens", "dollars", "work"), foot, strict=True):

@@ -17,10 +17,10 @@ def quickstart_config(model: str) -> dict[str, Any]:
         raise SetupError(f"quickstart has no model {model!r}; there is {', '.join(QUICKSTART_MODELS)}")
     return {
         "loop": "winners_curse",
-        "tasks": {"source": "questions", "train": 96, "select": 48, "audit": 200},
+        "tasks": {"source": "questions", "train": 64, "select": 40, "audit": 160},
         "solver": {"model": {"name": model}, "answer": "choose"},
         "improver": {"kind": "demonstrations"},
         "search": {"generations": 3, "candidates": 4},
         "gate": {"kind": "greedy"},
-        "noise": {"tasks": 16, "simulations": 400},
+        "noise": {"tasks": 12, "simulations": 400},
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -64,12 +65,18 @@ class QuestionsSource:
 
     def items(self) -> Sequence[Item]:
         """Every question, in an order drawn from the seed."""
-        rng = random.Random(f"questions {self.seed}")
-        drawn = _draw(self.options.items, rng=rng, ood=False) + _draw(self.options.ood, rng=rng, ood=True)
-        rng.shuffle(drawn)
-        items = [item.model_copy(update={"id": f"q{number:05d}"}) for number, item in enumerate(drawn)]
-        dropped = {pair.b for pair in find_duplicates(items, threshold=_TOO_ALIKE)}
-        return [item for item in items if item.id not in dropped]
+        return _world(self.options, self.seed)
+
+
+@lru_cache(maxsize=2)
+def _world(options: QuestionsOptions, seed: int) -> tuple[Item, ...]:
+    """Kept, since a run reads its source three times and anybody can draw this world again."""
+    rng = random.Random(f"questions {seed}")
+    drawn = _draw(options.items, rng=rng, ood=False) + _draw(options.ood, rng=rng, ood=True)
+    rng.shuffle(drawn)
+    items = [item.model_copy(update={"id": f"q{number:05d}"}) for number, item in enumerate(drawn)]
+    dropped = {pair.b for pair in find_duplicates(items, threshold=_TOO_ALIKE)}
+    return tuple(item for item in items if item.id not in dropped)
 
 
 def _draw(count: int, *, rng: random.Random, ood: bool) -> list[Item]:
