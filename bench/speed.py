@@ -6,13 +6,16 @@ python bench/speed.py [--quick]
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib.util
+import itertools
 import json
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -83,55 +86,66 @@ def resume(events: int) -> dict[str, Any]:
 
         seconds = _median(replay)
         plain = _median(lambda: [json.loads(line) for line in path.open("rb")])
-    bar = 2.0 * events / 100_000
+    bar = 2.0 if events == 100_000 else None
     return {
         "what": f"seconds to resume {events} events",
         "value": round(seconds, 2),
         "times_plain_json": round(seconds / plain, 1),
         "bar": bar,
-        "met": seconds <= bar,
+        "met": None if bar is None else seconds <= bar,
     }
 
 
 def gepa_overhead(evaluations: int) -> dict[str, Any]:
-    """GEPA's evaluations a second with a stub adapter, beside ours on the same number of calls."""
+    """GEPA's evaluations a second where scoring and proposing cost nothing, beside ours; both keep a record on disk."""
     import gepa
 
-    class Stub:
-        propose_new_texts = None
-
-        def evaluate(self, batch: list[Any], candidate: Any, capture_traces: bool = False) -> Any:  # noqa: ARG002
-            from gepa import EvaluationBatch
-
-            return EvaluationBatch(
-                outputs=list(batch),
-                scores=[0.5] * len(batch),
-                trajectories=list(batch) if capture_traces else None,
-            )
-
-        def make_reflective_dataset(self, candidate: Any, eval_batch: Any, components_to_update: list[str]) -> Any:  # noqa: ARG002
-            return {name: [{"Feedback": "x"}] for name in components_to_update}
-
     data = [{"input": str(number)} for number in range(50)]
-    begun = time.perf_counter()
-    gepa.optimize(
-        seed_candidate={"instruction": "Repeat."},
-        trainset=data,
-        valset=data,
-        adapter=Stub(),
-        reflection_lm=_reflection,
-        max_metric_calls=evaluations,
-    )
-    theirs = evaluations / (time.perf_counter() - begun)
+    texts = itertools.count()
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        gepa.optimize(
+            seed_candidate={"instruction": "Repeat."},
+            trainset=data,
+            valset=data,
+            adapter=_GepaStub(),
+            reflection_lm=lambda prompt: f"```{len(prompt)} {next(texts)}```",
+            max_metric_calls=evaluations,
+            run_dir=folder,
+            logger=_Quiet(),
+        )
+        theirs = evaluations / (time.perf_counter() - begun)
     tasks = _tasks(evaluations)
     ours = evaluations / _median(lambda: _evaluate(FunctionModel(_nothing), tasks, InlineExecutor()))
     return {
-        "what": f"journaled evaluations a second, times GEPA {gepa.__version__ if hasattr(gepa, '__version__') else ''}",
+        "what": f"recorded evaluations a second, times those of GEPA {version('gepa')}",
         "value": round(ours / theirs, 1),
+        "ours_a_second": round(ours),
         "gepa_a_second": round(theirs),
         "bar": 1.0,
         "met": ours >= theirs,
     }
+
+
+class _Quiet:
+    def log(self, message: str) -> None:
+        """Say nothing."""
+
+
+class _GepaStub:
+    """Scores by a hash of text and task, so that some proposals are accepted and the whole set is evaluated."""
+
+    propose_new_texts = None
+
+    def evaluate(self, batch: list[Any], candidate: Any, capture_traces: bool = False) -> Any:
+        from gepa import EvaluationBatch
+
+        words = [f"{candidate['instruction']}{one['input']}".encode() for one in batch]
+        scores = [hashlib.blake2b(word, digest_size=1).digest()[0] / 255 for word in words]
+        return EvaluationBatch(outputs=batch, scores=scores, trajectories=batch if capture_traces else None)
+
+    def make_reflective_dataset(self, _candidate: Any, _batch: Any, components_to_update: list[str]) -> Any:
+        return {name: [{"Feedback": "x"}] for name in components_to_update}
 
 
 def _evaluate(model: FunctionModel, tasks: tuple[SelectTask, ...], executor: Any) -> None:
