@@ -50,6 +50,8 @@ def test_a_word_that_is_no_override_is_refused(word: str) -> None:
         ({"tasks": {"select": 0}}, r"tasks\.select: .*greater than or equal to 1.*got 0"),
         ({"gate": {"alpha": 1.5}}, r"gate\.alpha: .*less than 1"),
         ({"tasks": {"duplicates": "ignore"}}, r"tasks\.duplicates: .*'stop' or 'drop'"),
+        ({"audit": {"oracle": "gold"}}, r"audit\.oracle names the role 'gold', and tasks\.reports has no such role"),
+        ({"solver": {"model": {"url": "127.0.0.1:8000"}}}, r"solver\.model\.url: expected a url such as http"),
         ({"improver": {"model": {"names": "x"}}}, r"improver\.model\.names: unknown key"),
         ({"budget": {"prices": {"m": {"inputs": 1}}}}, r"budget\.prices\.m\.inputs: unknown key"),
     ],
@@ -57,6 +59,13 @@ def test_a_word_that_is_no_override_is_refused(word: str) -> None:
 def test_faults_name_the_key_and_what_is_allowed(layer: dict[str, object], message: str) -> None:
     with pytest.raises(SetupError, match=message):
         load_config([layer])
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1/v1?api_key=SECRET", "http://me:SECRET@host/v1"])
+def test_a_url_may_hold_no_secret_and_a_refusal_does_not_repeat_it(url: str) -> None:
+    with pytest.raises(SetupError, match="keys come from the environment only") as caught:
+        load_config([{"solver": {"model": {"url": url}}}])
+    assert "SECRET" not in str(caught.value)
 
 
 def test_every_fault_is_listed_at_once() -> None:

@@ -9,9 +9,10 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
+from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from heldout.errors import SetupError
 from heldout.records import Record, digest_of
@@ -77,18 +78,35 @@ class ModelConfig(Record):
     api_key_env: str = "OPENAI_API_KEY"
     """Environment variable that holds the key. Keys are never written in a config."""
     temperature: float = Field(default=0.0, ge=0.0, le=2.0)
+    """Sampling temperature; at 0 the likeliest token is taken."""
     max_tokens: int = Field(default=64, ge=1, le=131072)
+    """Longest reply."""
     timeout_s: float = Field(default=60.0, gt=0.0)
+    """Longest wait for one reply; then the next attempt begins."""
     retries: int = Field(default=4, ge=0, le=20)
     """Attempts after the first, on 429, 5xx, time-out and disconnect."""
     options: Mapping[str, Any] = Field(default_factory=dict)
     """Arguments of the model itself."""
+
+    @field_validator("url")
+    @classmethod
+    def _holds_no_secret(cls, url: str | None) -> str | None:
+        """The url is written to disk and shown in messages."""
+        if url is None:
+            return None
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("expected a url such as http://127.0.0.1:8000/v1")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("a url may hold no user name, password or query: keys come from the environment only")
+        return url
 
 
 class SolverConfig(Record):
     """What solves tasks: a model in a harness, and the candidate that it starts from."""
 
     model: ModelConfig = ModelConfig()
+    """The solving model; its weights are fixed."""
     harness: str = "prompt"
     """`prompt`, or `package.module:Class`."""
     answer: Literal["generate", "choose"] = "generate"
@@ -105,7 +123,7 @@ class ImproverConfig(Record):
     kind: str = "demonstrations"
     """`demonstrations`, `rewrite`, `simulated`, or `package.module:Class`."""
     model: ModelConfig | None = None
-    """The proposing model; None means the solver's own model."""
+    """The proposing model, with the keys of `solver.model`; None means the solver's own model."""
     failures: int = Field(default=4, ge=0, le=64)
     """Failures of the incumbent on train that each proposal is shown."""
     options: Mapping[str, Any] = Field(default_factory=dict)
@@ -116,6 +134,7 @@ class SearchConfig(Record):
     """How much is tried."""
 
     generations: int = Field(default=8, ge=1, le=10000)
+    """Rounds of propose, score and decide (G)."""
     candidates: int = Field(default=4, ge=1, le=1000)
     """Proposals per generation (K)."""
     iterate: bool = True
@@ -131,15 +150,19 @@ class GateConfig(Record):
     """`greedy`, `net`, `tolerance`, `mcnemar`, `pace`, `select_confirm`, `bayes_pilot`, `bayes_online`,
     `fresh`, `ladder`, `repeats`, or `package.module:Class`."""
     alpha: float = Field(default=0.05, gt=0.0, lt=1.0)
+    """Level of the `mcnemar` and `pace` gates."""
     require_gain: bool = True
     """Bayes gates: also demand a positive measured gain."""
     tolerance: float = Field(default=0.03, ge=0.0, le=1.0)
+    """`tolerance` gate: the loss, as a fraction of one, that it still accepts."""
     fresh: int = Field(default=32, ge=1)
     """Tasks that `fresh` takes from the select role for confirmation, beyond `tasks.select`."""
     repeats: int = Field(default=3, ge=1, le=100)
     """Repeats of each evaluation under the `repeats` gate."""
     pilot_tasks: int = Field(default=600, ge=2)
+    """`bayes_pilot`: further select tasks on which the prior is estimated."""
     pilot_candidates: int = Field(default=32, ge=2)
+    """`bayes_pilot`: candidates from which the prior is estimated."""
     prior: tuple[float, float] | None = None
     """(mean, standard deviation) of true gains for the Bayes gates, instead of a pilot."""
 
@@ -150,7 +173,9 @@ class AuditConfig(Record):
     auto: bool = True
     """Open the audit at the end of the run; False leaves it to `heldout audit`."""
     repeats: int = Field(default=1, ge=1, le=100)
+    """Evaluations of each task on each side; the task stays the unit."""
     confidence: float = Field(default=0.95, gt=0.5, lt=1.0)
+    """Coverage that the interval of the gain is made for."""
     coverage: float = Field(default=0.8, ge=0.0, le=1.0)
     """Share of audit tasks that must be measured on both sides; below it the audit is undecided."""
     oracle: str | None = None
@@ -165,26 +190,33 @@ class NoiseConfig(Record):
     disagreement: float = Field(default=0.2, gt=0.0, le=1.0)
     """Share of tasks on which an equally good candidate differs, assumed where A/A shows less."""
     simulations: int = Field(default=2000, ge=100)
+    """Simulated generations behind each gate's false-accept rate."""
 
 
 class Price(Record):
     """Dollars per million tokens."""
 
     input: float = Field(default=0.0, ge=0.0)
+    """Of the prompt."""
     output: float = Field(default=0.0, ge=0.0)
+    """Of the reply."""
 
 
 class BudgetConfig(Record):
     """Hard limits of the whole run; None is no limit. In-flight work counts."""
 
     evaluations: int | None = Field(default=None, ge=1)
+    """One candidate on one task, once."""
     calls: int | None = Field(default=None, ge=1)
+    """Requests to a model, retries and calibration included."""
     tokens: int | None = Field(default=None, ge=1)
     """Input and output tokens together."""
     dollars: float | None = Field(default=None, gt=0.0)
+    """At `prices`."""
     wall_s: float | None = Field(default=None, gt=0.0)
     """Elapsed seconds, over all parts of a resumed run."""
     cpu_s: float | None = Field(default=None, gt=0.0)
+    """Processor seconds."""
     prices: Mapping[str, Price] = Field(default_factory=dict)
     """Price of each model by its name; a model that is not listed is free, and the report says so."""
 
@@ -193,8 +225,10 @@ class ExecutorConfig(Record):
     """Where evaluations run. It changes speed, never a result."""
 
     kind: Literal["inline", "threads", "process"] = "inline"
+    """`inline`: one at a time. `threads`: for models behind a URL. `process`: a process a job, which can be killed."""
     workers: int = Field(default=8, ge=1, le=1024)
-    timeout_s: float = Field(default=300.0, gt=0.0)
+    """Jobs in flight at once; `inline` has one."""
+    timeout_s: float = Field(default=900.0, gt=0.0)
     """`process`: the job's process group is killed after this. Others rely on the model's own time-out."""
 
 
@@ -202,18 +236,37 @@ class RunConfig(Record):
     """Everything that a run depends on."""
 
     loop: str = "winners_curse"
+    """`winners_curse`, or `package.module:Class`."""
     seed: int = 0
+    """Seed of everything but the tasks: proposals, halves, orders, sampling."""
     tasks: TasksConfig = TasksConfig()
+    """Tasks and their roles."""
     solver: SolverConfig = SolverConfig()
+    """What solves tasks."""
     improver: ImproverConfig = ImproverConfig()
+    """What proposes changes."""
     search: SearchConfig = SearchConfig()
+    """How much is tried."""
     gate: GateConfig = GateConfig()
+    """The acceptance rule."""
     audit: AuditConfig = AuditConfig()
+    """The last measurement."""
     noise: NoiseConfig = NoiseConfig()
+    """The A/A check."""
     budget: BudgetConfig = BudgetConfig()
+    """Hard limits."""
     executor: ExecutorConfig = ExecutorConfig()
+    """Where evaluations run."""
     options: Mapping[str, Any] = Field(default_factory=dict)
     """Arguments of the loop itself."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        """Faults that would otherwise show only after everything was spent."""
+        oracle = self.audit.oracle
+        if oracle is not None and oracle not in self.tasks.reports:
+            raise ValueError(f"audit.oracle names the role {oracle!r}, and tasks.reports has no such role")
+        return self
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -269,6 +322,8 @@ def _explain(cause: ValidationError) -> list[str]:
     for fault in cause.errors():
         where = [str(part) for part in fault["loc"]]
         line = f"  {'.'.join(where)}: {fault['msg']}, got {fault['input']!r}"
+        if fault["type"] == "value_error":  # our own words say what is wrong; the input may hold a secret
+            line = f"  {'.'.join(where) or 'config'}: {fault['msg'].removeprefix('Value error, ')}"
         if fault["type"] == "extra_forbidden":
             line = f"  {'.'.join(where)}: unknown key; allowed here: {', '.join(_allowed(where[:-1]))}"
         lines.append(line)

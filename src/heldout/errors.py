@@ -9,6 +9,7 @@ HeldoutError
     ├── HarnessError     a harness raised
     ├── TaskError        a task source or a grader raised, or graded outside [0, 1]
     ├── ImproverError    an improver raised or returned nothing usable
+    ├── GateError        an acceptance rule raised or returned no decision
     └── StoreError       the journal, a folder or the index is damaged or cannot be written
 """
 
@@ -22,6 +23,7 @@ from types import ModuleType
 __all__ = [
     "BoundaryError",
     "BudgetExhausted",
+    "GateError",
     "HarnessError",
     "HeldoutError",
     "ImproverError",
@@ -54,6 +56,11 @@ class BoundaryError(HeldoutError):
 class ModelError(BoundaryError):
     """A model did not answer (after its retries)."""
 
+    def __init__(self, message: str = "", *, calls: int = 0) -> None:
+        super().__init__(message)
+        self.calls = calls
+        """Requests that were sent all the same; the ledger counts them."""
+
 
 class SandboxError(BoundaryError):
     """A sandbox could not start or was refused."""
@@ -71,12 +78,16 @@ class ImproverError(BoundaryError):
     """An improver raised, or what it returned cannot be used."""
 
 
+class GateError(BoundaryError):
+    """An acceptance rule raised, or what it returned is no decision."""
+
+
 class StoreError(BoundaryError):
     """What is on disk is damaged, or the disk refused a write."""
 
 
 @contextmanager
-def boundary(error: type[BoundaryError], what: str) -> Iterator[None]:
+def boundary(error: type[HeldoutError], what: str) -> Iterator[None]:
     """Run code that is not ours; whatever it raises becomes `error`, chained.
 
     `HeldoutError` passes through unchanged, so an inner boundary keeps its name.

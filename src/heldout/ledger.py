@@ -67,7 +67,7 @@ class Ledger:
         return Reservation(self, purpose, bound)
 
     def hold(self, purpose: str, bound: Spend) -> None:
-        """Keep room for `purpose`, which alone may use it, until `release`."""
+        """Keep room for `purpose`, which alone may use it, until `release`. Its `wall_s` is elapsed seconds."""
         with self._lock:
             self._held.pop(purpose, None)
             self._refuse_over_limit(purpose, bound)
@@ -100,7 +100,9 @@ class Ledger:
             return
         held = sum((spend for name, spend in self._held.items() if name != purpose), start=_NOTHING)
         committed = self.total + self._in_flight + held + bound
-        for name, limit, value in _against(self.limits, committed, elapsed_s=self.elapsed_s()):
+        for name, limit, value in _against(
+            self.limits, committed, elapsed_s=self.elapsed_s() + held.wall_s + bound.wall_s
+        ):
             if limit is not None and value > limit * (1 + 1e-9):
                 raise BudgetExhausted(
                     f"budget.{name} = {limit:g} leaves no room for {purpose}: "

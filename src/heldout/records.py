@@ -170,6 +170,8 @@ class Proposal(Record):
     note: str = ""
     """What was changed, in the improver's words."""
     error: str | None = None
+    unanswered: bool = False
+    """The improver's model did not answer: nothing is known about what it would have proposed."""
     spend: Spend = Spend()
 
 

@@ -81,6 +81,12 @@ def test_a_candidate_without_scores_is_passed_over(gate: Gate, table: MakeTable)
     assert gate.decide(table("?" * 16, "+" * 16)).winner == 1
 
 
+def test_a_hardly_measured_candidate_hides_no_other(gate: Gate, table: MakeTable) -> None:
+    hardly, good = "++" + "?" * 14, "+" * 12 + "=" * 4
+    assert gate.decide(table(hardly, good)).winner == 1
+    assert gate.decide(table(hardly)).winner == 0
+
+
 def test_missing_is_not_zero(gate: Gate, table: MakeTable) -> None:
     """Losing a score of a task that nobody moved changes n and not the verdict."""
     full, gap = gate.decide(table("+" * 14 + "==")), gate.decide(table("+" * 14 + "=?"))

@@ -15,6 +15,7 @@ import pytest
 from heldout.config import ModelConfig
 from heldout.errors import ModelError, SetupError
 from heldout.models import Message, Model, Request, check_model, make_model
+from heldout.models.chat import is_loopback
 from heldout.models.openai_compatible import OpenAICompatibleModel
 from heldout.testing.model_contract import ModelContract
 from heldout.testing.scripted_server import Script, ScriptedReply, ScriptedServer, SeenRequest
@@ -222,8 +223,6 @@ def test_bad_settings_say_what_is_allowed() -> None:
         make_model(ModelConfig(name="openai"))
     with pytest.raises(SetupError, match="can_choose, choice_tokens"):
         make_model(config_for("http://127.0.0.1:1", options={"choise": 1}))
-    with pytest.raises(SetupError, match="no http"):
-        make_model(config_for("127.0.0.1:8000"))
     with pytest.raises(SetupError, match="holds a password"):
         make_model(config_for("https://me:secret@example.org/v1"))
 
@@ -269,3 +268,31 @@ def test_check_passes_a_working_model_and_asks_for_choices_only_where_told() -> 
     unable = serving(["yes"], options={"can_choose": False})
     with unable as (model, _, _), pytest.raises(SetupError, match="cannot choose"):
         check_model(model, choose=True)
+
+
+def test_openais_key_and_headers_go_to_openai_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = OpenAICompatibleModel(config_for("https://models.example.org/v1"))
+    with pytest.raises(SetupError, match=r"OPENAI_API_KEY is not sent to https://models\.example\.org"):
+        foreign.complete(ASK)
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-private")
+    monkeypatch.setenv("OTHER_KEY", "sk-other")
+    with ScriptedServer([ScriptedReply()]) as server:
+        OpenAICompatibleModel(config_for(server.url, api_key_env="OTHER_KEY")).complete(ASK)
+        headers = server.requests[0].headers
+    assert "org-private" not in headers.values()
+    assert headers["authorization"] == "Bearer sk-other"
+
+
+@pytest.mark.parametrize(
+    ("url", "loopback"),
+    [
+        ("http://127.0.0.1:8000/v1", True),
+        ("http://[::1]:8000/v1", True),
+        ("http://localhost/v1", True),
+        ("http://127.evil.example/v1", False),
+        ("http://localhost.evil.example/v1", False),
+        ("http://192.168.0.1/v1", False),
+    ],
+)
+def test_a_name_that_begins_like_loopback_is_not_loopback(url: str, loopback: bool) -> None:
+    assert is_loopback(url) is loopback

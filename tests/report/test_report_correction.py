@@ -60,6 +60,14 @@ def test_a_later_head_has_only_its_own_error() -> None:
     assert three == pytest.approx(one, abs=0.002)
 
 
+def test_what_was_cut_from_the_variances_is_added_back() -> None:
+    # s² is 0.01, and −0.01 cut to 0: on average there is no real spread, so all of c_4 sigma = 0.103 is luck.
+    decisions = [decision(generation, True, [0.9] * 4) for generation in (1, 2)]
+    wide, cut = (estimate(generation, 0.9, s, 0.1, 0.0) for generation, s in ((1, 0.1), (2, 0.0)))
+    told = modelled_overstatement(decisions, [wide, cut.model_copy(update={"s_cut": -0.01})])
+    assert told == pytest.approx(expected_max_normal(4) * 0.1, abs=0.002)
+
+
 def test_it_is_the_same_every_time() -> None:
     arguments = [decision(1, True, [0.1, 0.2])], [estimate(1, 0.0, 0.05, 0.1, 0.06)]
     assert modelled_overstatement(*arguments) == modelled_overstatement(*arguments)
@@ -86,7 +94,8 @@ def simulated_run(seed: int, *, generations: int, n: int) -> tuple[float, float 
         parts = variance_components(scores, tables)
         assert parts is not None
         accepted = bool(gains.max() > 0)
-        estimates.append(estimate(generation, parts.mu, parts.s, parts.sigma, parts.sigma0))
+        told = estimate(generation, parts.mu, parts.s, parts.sigma, parts.sigma0)
+        estimates.append(told.model_copy(update={"s_cut": parts.s_cut, "sigma0_cut": parts.sigma0_cut}))
         decisions.append(decision(generation, accepted, gains.tolist()))
         if accepted:
             skill, scores = float(skills[gains.argmax()]), tables[gains.argmax()]

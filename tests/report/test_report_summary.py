@@ -160,6 +160,15 @@ def test_the_first_opening_of_the_audit_is_the_one_that_counts(tmp_path: Path) -
     assert whole.audit_openings == 2
 
 
+def test_no_gain_at_a_stop_says_nothing_of_a_final_that_was_found_later(tmp_path: Path) -> None:
+    stopped = audit(0.0, "unchanged", final="a", n_tasks=0, interval=(0.0, 0.0))
+    with audited_run(tmp_path, stopped) as index:
+        assert summary(index.connection).audit is None
+    opened = ("audit.opened", AuditOpened(by="heldout run", start="a", final="b"))
+    with index_of(tmp_path, opened, ("audit", audit(0.02, "undecided"))) as index:
+        assert summary(index.connection).gains.audited == 0.02
+
+
 def test_audits_of_other_roles_are_not_the_audit(tmp_path: Path) -> None:
     with audited_run(tmp_path, audit(0.3, "improved", role="ood")) as index:
         assert summary(index.connection).audit is None

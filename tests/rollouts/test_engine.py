@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from heldout.config import BudgetConfig, ExecutorConfig
-from heldout.errors import BudgetExhausted, HarnessError, ModelError, TaskError
+from heldout.errors import BoundaryError, BudgetExhausted, HarnessError, ModelError, TaskError
+from heldout.harness import Preparation
 from heldout.ledger import Ledger
 from heldout.models.base import Request
 from heldout.records import Candidate, OutcomeStatus, SelectTask
@@ -16,6 +17,7 @@ from heldout.rollouts import Engine, Sweep, make_executor, paired_seed
 from heldout.testing import FunctionModel, MemoryJournal, PlainHarness, keeps_failing
 
 TASKS = tuple(SelectTask(id=f"t{i}", input=f"say {i}") for i in range(10))
+TWENTY = tuple(SelectTask(id=f"t{i}", input=f"say {i}") for i in range(20))
 CANDIDATE = Candidate(files={"instruction.md": "Repeat."})
 
 
@@ -159,14 +161,50 @@ def test_threads_overlap_their_waits() -> None:
     assert time.perf_counter() - begun < 10 * 0.2 / 2
 
 
-def test_a_failure_to_prepare_spends_nothing() -> None:
-    class Broken(PlainHarness):
-        def prepare(self, candidate: Candidate, model: object) -> None:  # type: ignore[override]
-            raise ModelError(f"no calibration of {candidate.digest} on {model}")
+class Unprepared(PlainHarness):
+    """A harness whose preparation raises what it is told to."""
 
-    engine, journal = make_engine()
-    engine.harness = Broken()
-    with pytest.raises(ModelError):
-        engine.evaluate(Sweep(CANDIDATE, TASKS, "select"), grade=right)
-    assert list(journal.read_from(0)) == []
+    fault: BoundaryError
+
+    def prepare(self, candidate: Candidate, model: object) -> Preparation:  # noqa: ARG002 - it never gets so far
+        raise self.fault
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "score"),
+    [
+        (ModelError("no calibration", calls=5), OutcomeStatus.NOT_MEASURED, None),
+        (HarnessError("the folder has no tool"), OutcomeStatus.FAILED, 0.0),
+    ],
+)
+def test_what_cannot_be_prepared_is_not_run_and_every_task_says_why(
+    fault: BoundaryError, status: OutcomeStatus, score: float | None
+) -> None:
+    engine, _ = make_engine()
+    harness = Unprepared()
+    object.__setattr__(harness, "fault", fault)
+    engine.harness = harness
+    found = engine.evaluate(Sweep(CANDIDATE, TASKS, "select"), grade=right)
+    assert {(one.status, one.score, one.error) for one in found} == {(status, score, str(fault))}
     assert engine.ledger.total.evaluations == 0
+    assert engine.ledger.total.calls == getattr(fault, "calls", 0)
+
+
+def test_a_call_is_reserved_with_its_retries_and_a_preparation_before_it_is_paid() -> None:
+    engine, journal = make_engine(budget=BudgetConfig(calls=11), attempts=3)
+    with pytest.raises(BudgetExhausted, match=r"budget.calls = 11 leaves no room"):
+        engine.evaluate(Sweep(CANDIDATE, TASKS, "select"), grade=right)
+    assert list(journal.read_from(0)) == []  # four runs of three attempts do not fit
+    engine, journal = make_engine(budget=BudgetConfig(calls=12), attempts=3)
+    with pytest.raises(BudgetExhausted):
+        engine.evaluate(Sweep(CANDIDATE, TWENTY, "select"), grade=right)
+    assert len(outcomes(journal)) == 10  # paid one at a time, and the eleventh might take three
+
+
+def test_the_requests_behind_a_missing_outcome_are_counted() -> None:
+    def down(request: Request) -> str:
+        raise ModelError(f"no answer to {request.messages[-1].content}", calls=5)
+
+    engine, _ = make_engine(down)
+    engine.evaluate(Sweep(CANDIDATE, TASKS, "select"), grade=right)
+    assert engine.ledger.total.calls == 50

@@ -4,15 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from heldout.stats import (
     audit_standard_error,
     expected_flips,
     flip_rate,
     noise_floor,
-    normal_quantile,
     repeat_flip_rate,
     tasks_to_decide,
 )
@@ -87,21 +84,27 @@ def test_audit_standard_error_is_that_of_simulated_audits() -> None:
 
 
 def test_tasks_to_decide_by_hand() -> None:
-    # z² (0.2 - 0.0025) / 0.0025 = 303.47
-    assert tasks_to_decide(0.2, 0.05) == 304
-    assert tasks_to_decide(0.2, -0.05) == 304
+    # (1.95996 + 0.84162)² 0.1975 / 0.0025 = 7.84887 · 79 = 620.06
+    assert tasks_to_decide(0.1975, 0.05) == 621
+    assert tasks_to_decide(0.1975, -0.05) == 621
+    # 1.95996² 0.1975 / 0.0025 = 303.47: with even odds of deciding
+    assert tasks_to_decide(0.1975, 0.05, power=0.5) == 304
     assert tasks_to_decide(0.2, 0.0) is None
 
 
-@given(disagreement=st.floats(0.05, 1.0), share=st.floats(0.02, 0.98))
-def test_tasks_to_decide_is_the_smallest(disagreement: float, share: float) -> None:
-    gain = disagreement * share
-    n = tasks_to_decide(disagreement, gain)
-    z = normal_quantile(0.95)
+def test_tasks_to_decide_decide_as_often_as_they_say() -> None:
+    n = tasks_to_decide(0.2 - 0.06**2, 0.06)
     assert n is not None
-    assert z * audit_standard_error(n, disagreement, gain) < gain * (1 + 1e-9)
-    if n > 2:
-        assert z * audit_standard_error(n - 1, disagreement, gain) >= gain * (1 - 1e-9)
+    rng = np.random.default_rng(5)
+    fixed, broken, _ = rng.multinomial(n, [0.13, 0.07, 0.8], size=20_000).T
+    gains = (fixed - broken) / n
+    errors = np.sqrt(((fixed + broken) / n - gains**2) / (n - 1))
+    assert (gains - 1.96 * errors > 0).mean() == pytest.approx(0.8, abs=0.02)
+
+
+def test_impossible_powers_are_refused() -> None:
+    with pytest.raises(ValueError, match="power"):
+        tasks_to_decide(0.2, 0.1, power=0.2)
 
 
 def test_impossible_audits_are_refused() -> None:

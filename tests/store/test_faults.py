@@ -220,6 +220,14 @@ def test_an_unreadable_lock_file_still_keeps_a_second_writer_out(tmp_path: Path)
             RunLock.acquire(path)
 
 
+def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "writer.lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(SetupError, match="cannot write in"):
+        RunLock.acquire(tmp_path / "writer.lock")
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
 def test_a_folder_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="cannot write in"):
         RunLock.acquire(tmp_path / "no" / "writer.lock")

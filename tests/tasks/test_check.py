@@ -84,6 +84,13 @@ def test_wrong_answers_are_other_labels_and_other_numbers(write_tasks: Write) ->
     assert check_source(config(numbers, grader="number")).ok
 
 
+def test_a_grader_that_pays_for_naming_every_label_is_a_failure(write_tasks: Write) -> None:
+    path = write_tasks([row(n, reference="yes" if n % 2 else "no") for n in range(50)])
+    loose = check_source(config(path, options={"labels": ["yes", "no"]}, grader="contains"))
+    assert any("lists every label scores 1 on 50 tasks" in line for line in loose.failures)
+    assert check_source(config(path, options={"labels": ["yes", "no"]})).ok
+
+
 def test_labels_that_the_grader_cannot_tell_apart_leave_no_wrong_answer_to_hide_behind(write_tasks: Write) -> None:
     path = write_tasks([row(n, reference="Yes." if n % 2 else "yes") for n in range(50)])
     report = check_source(config(path, options={"labels": ["Yes.", "yes"]}))

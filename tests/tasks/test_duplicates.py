@@ -27,6 +27,8 @@ def items(*texts: str) -> list[Item]:
         ("3.5 kg", "3.5 kg"),
         ("use C++", "use c++"),
         ("?!", "?!"),
+        ("co\u00adop\u200beration", "cooperation"),
+        ("कि, की?", "कि की"),
     ],
 )
 def test_normalise_text(text: str, normal: str) -> None:

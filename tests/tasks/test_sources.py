@@ -87,6 +87,8 @@ def test_words_of_the_user_reach_the_source(tmp_path: Path) -> None:
         ('{"input": null, "reference": "x"}\n', ["row 1", "'input'"]),
         ('{"input": "  ", "reference": "x"}\n', ["row 1", "'input' is empty"]),
         ('{"input": ["a"], "reference": "x"}\n', ["row 1", "must be text or a number", "['a']"]),
+        ('{"input": "a", "input": "b", "reference": "x"}\n', ["line 1", "'input' stands twice"]),
+        ('{"input": "a", "reference": ' + "1" * 5000 + "}\n", ["line 1", "not valid JSON"]),
         (
             '{"id": "d", "input": "a", "reference": "x"}\n{"id": "d", "input": "b", "reference": "x"}\n',
             ["row 1 (line 1) and row 2 (line 2)", "same id 'd'"],
@@ -105,6 +107,7 @@ def test_faults_of_jsonl_name_file_row_and_field(tmp_path: Path, text: str, word
     [
         ("id,input,reference\n", ["has no rows"]),
         ("id,input,reference\na,b,c,d\n", ["row 1 (line 2)", "4 cells under 3 columns"]),
+        ("id,input,reference,input\na,b,c,d\n", ["two columns have the name 'input'"]),
         ("id,input,reference\na,b\n", ["row 1 (line 2)", "no field 'reference'"]),
         ("id,question,reference\na,b,c\n", ["no field 'input'", "'question'", "tasks.options.input"]),
         ('id,input,reference\na,"b,c\n', ["not valid CSV"]),
@@ -115,6 +118,13 @@ def test_faults_of_csv_name_file_row_and_field(tmp_path: Path, text: str, words:
     path.write_text(text)
     message = fault("csv", str(path))
     assert all(word in message for word in [*words, "mine.csv"]), message
+
+
+def test_half_a_character_is_refused_before_anything_is_hashed(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"id": "t", "input": "\\ud83d smile", "reference": "x"}\n')
+    with pytest.raises(TaskError, match=r"'t' holds half a character"):
+        read("jsonl", str(path))
 
 
 def test_no_such_file_no_path_and_not_utf8(tmp_path: Path) -> None:

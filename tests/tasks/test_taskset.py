@@ -134,6 +134,13 @@ def test_pooled_tasks_enter_only_the_report_of_their_name(write_tasks: Write) ->
         load_tasks(config(path, reports={"ood": 31}))
 
 
+@pytest.mark.parametrize("pool", ["audit", "train", "select", "spare"])
+def test_rows_cannot_be_sent_to_a_role_that_is_dealt(write_tasks: Write, pool: str) -> None:
+    path = write_tasks([row(number, pool=pool if number == 3 else "") for number in range(200)])
+    with pytest.raises(SetupError, match=f"'t3' has the pool '{pool}'"):
+        load_tasks(config(path))
+
+
 def test_too_few_tasks_says_what_was_asked_and_what_is_there(path: str) -> None:
     with pytest.raises(SetupError) as caught:
         load_tasks(config(path, train=160), fresh=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,14 @@ def test_the_oracle_scores_every_candidate_and_only_after_the_audit(tiny: Config
     gold = [event.seq for event in events if event.kind == "outcome" and event.data["purpose"] == "gold"]
     assert gold
     assert min(gold) > finished
+
+
+def test_report_roles_are_measured_and_shown(tiny: Config, finish: Finish) -> None:
+    folder = finish(tiny({"seed": 3, "tasks": {"reports": {"gold": 20, "test": 10}}}))
+    with Index.open(folder.path) as index:
+        found = summary(index.connection)
+    assert [(one.role, one.n_tasks) for one in found.reports] == [("gold", 20), ("test", 10)]
+    assert "Report roles" in folder.report.read_text()
 
 
 def test_the_audit_opens_once_and_a_second_opening_is_recorded(tiny: Config, finish: Finish) -> None:
@@ -251,6 +260,17 @@ def test_resume_stops_where_the_tasks_changed_under_the_run(tiny: Config, finish
     rows_file(path, labels={f"task-{number}": "big" for number in range(120)})
     with pytest.raises((StoreError, TaskError, SetupError)):
         resume(Opening(folder.path, command="again", resume=True))
+
+
+def test_the_division_is_on_disk_without_a_body(tiny: Config, finish: Finish) -> None:
+    config = tiny()
+    folder = finish(config)
+    text = (folder.blobs / "splits.json").read_text()
+    plan = json.loads(text)
+    assert {role: len(tasks) for role, tasks in plan.items()} == {"train": 24, "select": 12, "audit": 20}
+    opened = {data["task"] for data in of_kind(folder, "outcome") if data["purpose"] == "select"}
+    assert opened == {task for task, _ in plan["select"]}
+    assert not any(item.input in text for item in load_source(config.tasks).items())
 
 
 def test_a_second_writer_is_refused_by_name(tiny: Config, finish: Finish) -> None:

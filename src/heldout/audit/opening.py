@@ -33,8 +33,8 @@ def open_sealed_role(
     """Open the role, measure start and final on the same tasks and seeds, record and return the paired result.
 
     A second opening raises `SetupError` with the recorded result, unless `again`; then the opening is recorded
-    as one. An opening that was interrupted is continued, not counted twice. Where the final is the start, the gain
-    is zero by identity and the role stays sealed.
+    as one, and what was missing is measured again. An opening that was interrupted is continued, not counted twice.
+    Where the final is the start, the gain is zero by identity and the role stays sealed.
     """
     earlier = last_result(session, role) if _openings(session, role) else None
     if earlier is not None and not again:
@@ -49,6 +49,9 @@ def open_sealed_role(
         if not interrupted:
             opened = AuditOpened(role=role, by=by, again=again, start=start.digest, final=final.digest)
             session.recorder.add("audit.opened", opened)
+        if again:
+            missing = [key for key, one in session.engine.recorded.items() if one.purpose == role and one.score is None]
+            session.recorder.forget(missing)
         comparison = _measure(session, session.tasks.open_role(role), start, final)
         result = audit_result(
             role,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -12,7 +14,7 @@ from typer.exceptions import TyperException
 
 from heldout.cli import inspecting, machine, outcomes, running, sources
 from heldout.cli.app import DONE, FAILED, INTERRUPTED, OUT_OF_BUDGET, WRONG_USE, app
-from heldout.errors import BudgetExhausted, HeldoutError, SetupError, TaskError
+from heldout.errors import BudgetExhausted, GateError, HeldoutError, SetupError, TaskError
 
 __all__ = ["COMMANDS", "exit_code", "main"]
 
@@ -24,14 +26,15 @@ def exit_code(error: HeldoutError) -> int:
     """0 done, 1 failed, 2 wrong use, 3 stopped by the budget."""
     if isinstance(error, BudgetExhausted):
         return OUT_OF_BUDGET
-    return WRONG_USE if isinstance(error, (SetupError, TaskError)) else FAILED
+    return WRONG_USE if isinstance(error, (SetupError, TaskError, GateError)) else FAILED
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit. Deliberate errors are one message on standard error, without a traceback."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code: Any = app(words, standalone_mode=False)
+        with _terminated_like_interrupted():
+            code: Any = app(words, standalone_mode=False)
     except HeldoutError as error:
         _tell(str(error), words)
         sys.exit(exit_code(error))
@@ -39,9 +42,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _tell(getattr(error, "message", "") or str(error), words)
         sys.exit(WRONG_USE)
     except (typer.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
+    if code == INTERRUPTED:  # to which typer turns most interruptions, without a word
         _tell("interrupted; what was recorded is kept, and --resume continues it", words)
-        sys.exit(INTERRUPTED)
     sys.exit(code if isinstance(code, int) else DONE)
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM, which service managers and schedulers send, ends a command as Ctrl-C does: servers are stopped."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _tell(message: str, words: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from heldout.gates.base import Gate, GenerationTable
 from heldout.gates.calibration import FalseAcceptRate, false_accept_rate, smallest_tables
 from heldout.gates.catalog import GATES, make_gate
 from heldout.gates.evidence import COVERAGE_FLOOR, Judgement, PairedGains, Winner, conclude
+from heldout.gates.missing import decide
 from heldout.gates.rule import BestGainRule, Rule
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Rule",
     "Winner",
     "conclude",
+    "decide",
     "false_accept_rate",
     "make_gate",
     "smallest_tables",

@@ -48,7 +48,7 @@ class Winner:
     @property
     def covered(self) -> bool:
         """Whether enough tasks were measured for a verdict."""
-        return self.summary.n >= max(_FEWEST, COVERAGE_FLOOR * len(self.differences) - EQUAL_WITHIN)
+        return self.summary.n >= _needed(len(self.differences))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,8 +70,12 @@ class PairedGains:
         return cls(differences, mean_measured(differences))
 
     def best(self, merit: NDArray[np.float64], edit_sizes: NDArray[np.int64]) -> int | None:
-        """Candidate with the largest merit; ties go to the smaller edit, then the lower index. None if all are NaN."""
-        values = merit.tolist()
+        """Candidate with the largest merit; ties go to the smaller edit, then the lower index. None if all are NaN.
+
+        One that was measured on too few tasks for a verdict stands behind all that were measured on enough.
+        """
+        enough = (~np.isnan(self.differences)).sum(axis=1) >= _needed(self.differences.shape[1])
+        values = (np.where(enough, merit, np.nan) if enough.any() else merit).tolist()
         measured = [value for value in values if value == value]
         if not measured:
             return None
@@ -126,6 +130,11 @@ def nothing_measured(gate: str, *, where: str = "any task") -> Decision:
 def points(fraction: float) -> str:
     """A fraction in signed percentage points, for a reason."""
     return f"{100 * fraction:+.1f} points"
+
+
+def _needed(tasks: int) -> float:
+    """How many of so many tasks a verdict needs."""
+    return max(_FEWEST, COVERAGE_FLOOR * tasks - EQUAL_WITHIN)
 
 
 def _too_little() -> Judgement:

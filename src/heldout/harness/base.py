@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
+
+from pydantic import Field
 
 from heldout.models.base import Model
 from heldout.records import Candidate, Record, Spend, Task, Trajectory
@@ -15,7 +17,7 @@ __all__ = ["Episode", "Harness", "Preparation"]
 class Preparation(Record):
     """What a harness measured once for a candidate (for example a calibration); journaled, never paid twice."""
 
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, float] = Field(default_factory=dict)
     spend: Spend = Spend()
 
 

@@ -20,7 +20,6 @@ __all__ = ["RewriteImprover", "RewriteOptions"]
 
 SYSTEM = "You improve the instruction that another language model follows. You reply with the new instruction only."
 
-_FAILURES = 4
 _SHOWN_CHARACTERS = 400
 _LEAK_WORDS = 8
 """A train task of at least this many words, word for word in a rewrite, is a leak and no improvement."""
@@ -117,7 +116,7 @@ def _question(view: View, instruction: str) -> str:
         parts.append(f"The only allowed answers: {', '.join(view.labels)}.")
     parts.append(f"The instruction now:\n{instruction}")
     if view.failures:
-        parts.append("With it, the model fails on these:\n" + "\n".join(map(_failed, view.failures[:_FAILURES])))
+        parts.append("With it, the model fails on these:\n" + "\n".join(map(_failed, view.failures)))
     parts.append(
         "Write one better instruction for the whole task, in plain words and at most 60 of them. Do not quote the "
         "examples above; say what they teach. Reply with the instruction only."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from heldout.errors import GateError, boundary
 from heldout.gates import Gate, false_accept_rate, smallest_tables
 from heldout.loops.session import Scored, Session
 from heldout.stats import audit_standard_error, expected_flips, flip_rate
@@ -50,17 +51,14 @@ def measure_noise(session: Session, start: Scored, gates: Sequence[Gate]) -> Noi
 
 
 def _calibration(session: Session, gate: Gate, disagreement: float) -> GateCalibration:
-    rate, standard_error = false_accept_rate(
-        gate,
-        n=len(session.tasks.select),
-        candidates=session.config.search.candidates,
-        disagreement=disagreement,
-        simulations=session.config.noise.simulations,
-        seed=session.config.seed,
-    )
-    return GateCalibration(
-        gate=gate.name,
-        false_accept_rate=rate,
-        standard_error=standard_error,
-        smallest_table=smallest_tables(gate),
-    )
+    with boundary(GateError, f"the gate {session.config.gate.kind!r} raised while it was calibrated"):
+        rate, standard_error = false_accept_rate(
+            gate,
+            n=len(session.tasks.select),
+            candidates=session.config.search.candidates,
+            disagreement=disagreement,
+            simulations=session.config.noise.simulations,
+            seed=session.config.seed,
+        )
+        tables = smallest_tables(gate)
+    return GateCalibration(gate=gate.name, false_accept_rate=rate, standard_error=standard_error, smallest_table=tables)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from heldout.errors import HeldoutError, ImproverError, ModelError, boundary
 from heldout.improvers import Failure, View
 from heldout.loops.session import Session
-from heldout.records import Candidate, Proposal, Spend
+from heldout.records import Candidate, Decision, Proposal, Spend, Verdict
 from heldout.rollouts import Sweep
 from heldout.store.events import CandidateAdded, GenerationStarted, Proposed
 
-__all__ = ["draw_failures", "edit_size", "propose", "step_seed"]
+__all__ = ["draw_failures", "edit_size", "nothing_proposed", "propose", "step_seed"]
 
 FAILURE_CHUNK = 8
 """Train tasks evaluated at a time while failures are looked for."""
@@ -73,6 +73,21 @@ def propose(
         yield candidate
 
 
+def nothing_proposed(session: Session, generations: Iterable[int]) -> Decision:
+    """The decision where no new valid candidate came: undecided where that was the improver's model not answering."""
+    asked = session.config.search.candidates
+    steps = [
+        session.recorder.find("proposal", f"{generation}/{index}", Proposed)
+        for generation in generations
+        for index in range(asked)
+    ]
+    unanswered = sum(step is not None and step.unanswered for step in steps)
+    if unanswered:
+        reason = f"no new valid candidate: the improver's model did not answer {unanswered} of {len(steps)} times"
+        return Decision(gate=session.gate.name, verdict=Verdict.UNDECIDED, reason=reason)
+    return Decision(gate=session.gate.name, verdict=Verdict.REJECT, reason="no new valid candidate")
+
+
 def _ask_and_record(session: Session, view: View) -> Proposed:
     """Ask the improver. The folder is on disk before the event that names it."""
     proposal = _ask(session, view)
@@ -87,6 +102,7 @@ def _ask_and_record(session: Session, view: View) -> Proposed:
         note=proposal.note,
         error=error,
         duplicate_of=digest if digest is not None and session.known(digest) else None,
+        unanswered=proposal.unanswered,
         spend=proposal.spend,
     )
     return session.recorder.record("proposal", proposed)
@@ -100,7 +116,9 @@ def _ask(session: Session, view: View) -> Proposal:
     try:
         with boundary(ImproverError, "the improver raised"):
             proposal = session.improver.propose(view)
-    except (ImproverError, ModelError) as error:
+    except ModelError as error:
+        proposal = Proposal(files=None, error=str(error), unanswered=True, spend=Spend(calls=error.calls))
+    except ImproverError as error:
         proposal = Proposal(files=None, error=str(error))
     except HeldoutError:
         reservation.refund()
@@ -122,7 +140,7 @@ def _bound(session: Session, view: View) -> Spend:
     texts += [failure.task.input + failure.task.reference + (failure.answer or "") for failure in view.failures]
     model = session.config.improver.model or session.config.solver.model
     tokens_in = sum(len(text.encode()) for text in texts) + PROMPT_ALLOWANCE
-    return Spend(calls=1, tokens_in=tokens_in, tokens_out=model.max_tokens)
+    return Spend(calls=1 + model.retries, tokens_in=tokens_in, tokens_out=model.max_tokens)
 
 
 def _validated(session: Session, view: View, proposal: Proposal) -> tuple[Candidate | None, str | None]:

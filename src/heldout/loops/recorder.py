@@ -22,8 +22,16 @@ R = TypeVar("R", bound=Record)
 _REPEATABLE = frozenset({"run.resumed", "run.finished", "audit.opened", "audit"})
 """Kinds that may come any number of times: they are kept in order and never deduplicated."""
 
-_SETTLED = frozenset({"decision", "noise.measured", "audit", "run.finished"})
-"""Kinds that rest on the outcomes before them."""
+_EVERYTHING = ""
+_RESTS_ON: Mapping[str, str] = {
+    "generation.started": "feedback",
+    "noise.measured": _EVERYTHING,
+    "noise.estimated": _EVERYTHING,
+    "decision": _EVERYTHING,
+    "audit": _EVERYTHING,
+    "run.finished": _EVERYTHING,
+}
+"""Kinds that were computed from the outcomes before them, and of which purpose those are."""
 
 
 @dataclass(slots=True)
@@ -43,32 +51,47 @@ class Recorder:
 
     @classmethod
     def replay(cls, journal: EventLog, events: Iterable[Event]) -> Recorder:
-        """A recorder that knows `events`. Missing outcomes that no decision has used yet are forgotten: they are
-        measured again, since a person who resumes after an outage wants them."""
+        """A recorder that knows `events`. Missing outcomes, and proposals for which the model did not answer, are
+        forgotten where nothing was decided from them yet: they are asked for again, since a person who resumes after
+        an outage wants them."""
         recorder = cls(journal)
         with _without_collector():
             recorder._remember(events)
         return recorder
 
     def _remember(self, events: Iterable[Event]) -> None:
-        unsettled: list[str] = []
+        unsettled: dict[str, str] = {}
+        unanswered: list[tuple[str, str]] = []
         for event in events:
             if event.kind == "outcome":
                 outcome = Outcome.model_validate(event.data)
                 self.outcomes[outcome.key] = outcome
                 if outcome.status is OutcomeStatus.NOT_MEASURED:
-                    unsettled.append(outcome.key)
+                    unsettled[outcome.key] = outcome.purpose
             elif event.kind == "prepared":
                 entry = Prepared.model_validate(event.data)
                 self.prepared[entry.key] = Preparation(values=entry.values, spend=entry.spend)
             elif event.kind in _REPEATABLE:
                 self.trail.setdefault(event.kind, []).append(event.data)
             else:
-                self.steps[(event.kind, _step_key(event.kind, event.data))] = event.data
-            if event.kind in _SETTLED:
-                unsettled.clear()
-        for key in unsettled:
-            self.outcomes.pop(key, None)
+                step = (event.kind, _step_key(event.kind, event.data))
+                self.steps[step] = event.data
+                if event.data.get("unanswered"):
+                    unanswered.append(step)
+            used = _RESTS_ON.get(event.kind)
+            if used is not None:
+                unsettled = {key: purpose for key, purpose in unsettled.items() if used not in (_EVERYTHING, purpose)}
+            if used == _EVERYTHING:
+                unanswered.clear()
+        self.forget(unsettled)
+        for step in unanswered:
+            self.steps.pop(step, None)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Have these outcomes measured again where they are missing; a score is never forgotten."""
+        for key in keys:
+            if key in self.outcomes and self.outcomes[key].score is None:
+                del self.outcomes[key]
 
     def find(self, kind: str, key: str, record: type[R]) -> R | None:
         """The recorded step of this kind and key, or None."""

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heldout.config import RunConfig
-from heldout.errors import ModelError
-from heldout.gates import Gate
+from heldout.errors import GateError, ModelError, boundary
+from heldout.gates import Gate, GenerationTable
 from heldout.improvers import Attempt, Improver
 from heldout.ledger import Ledger
 from heldout.loops.recorder import Recorder
-from heldout.records import Candidate, Outcome, Spend, Task
+from heldout.records import Candidate, Decision, Outcome, Spend, Task
 from heldout.rollouts import Engine, Sweep
 from heldout.store.events import CandidateAdded, TrackMoved
 from heldout.tasks import TaskSet
@@ -94,6 +94,18 @@ class Session:
         ]
         return np.stack(columns, axis=1)
 
+    def decide(self, table: GenerationTable) -> Decision:
+        """The gate's decision; `GateError` names a gate that raises or answers with something else."""
+        name = f"the gate {self.config.gate.kind!r}"
+        with boundary(GateError, f"{name} raised"):
+            decision = self.gate.decide(table)
+        if not isinstance(decision, Decision):
+            raise GateError(f"{name} returned {decision!r}, not a heldout.records.Decision")
+        count = len(table.candidates)
+        if decision.winner is not None and not 0 <= decision.winner < count:
+            raise GateError(f"{name} named candidate {decision.winner} the winner; there are {count}, from 0")
+        return decision
+
     def score_on_select(self, candidate: Candidate, *, first_repeat: int = 0) -> Scored:
         """The candidate on the whole select role, as many repeats as the gate asks for."""
         scores = self.measure(
@@ -118,16 +130,21 @@ class Session:
     def hold_audit(self, start: Candidate, final: Candidate) -> None:
         """Keep room in the budget for the audit of `start` against `final`, at their measured cost so far.
 
-        Raises `BudgetExhausted` where the audit is no longer affordable.
+        The last jobs reserve their upper bounds, so the hold has one of those for each worker; its `wall_s` is
+        elapsed time. Raises `BudgetExhausted` where the audit is no longer affordable.
         """
         n = self.config.tasks.audit * self.config.audit.repeats
         engine = self.engine
         one_each = _mean_spend(engine.recorded.values(), start.digest)
         one_each = one_each + _mean_spend(engine.recorded.values(), final.digest)
         longest = max(self.tasks.select, key=lambda task: len(task.input))
-        slack = _scaled(engine.harness.bound(final, longest, engine.model), engine.executor.workers)
-        need = _scaled(one_each, n) + slack.model_copy(update={"evaluations": 0, "calls": 0})
-        self.ledger.hold("audit", self.ledger.price(engine.model.name, need))
+        workers = engine.executor.workers
+        bound = engine.harness.bound(final, longest, engine.model)
+        retries = bound.calls * (engine.attempts - 1)
+        slack = _scaled(bound.model_copy(update={"evaluations": 0, "calls": retries}), workers)
+        need = _scaled(one_each, n) + slack
+        elapsed = need.model_copy(update={"wall_s": need.wall_s / workers})
+        self.ledger.hold("audit", self.ledger.price(engine.model.name, elapsed))
 
 
 def unscored(candidate: Candidate) -> Scored:
@@ -151,7 +168,8 @@ def mean_score(scores: NDArray[np.float64]) -> float | None:
 
 
 def _mean_spend(outcomes: Iterable[Outcome], digest: str) -> Spend:
-    spends = [outcome.spend for outcome in outcomes if outcome.candidate == digest]
+    """Of the evaluations that were measured: what failed may have cost less, and may succeed next time."""
+    spends = [outcome.spend for outcome in outcomes if outcome.candidate == digest and outcome.score is not None]
     return _scaled(sum(spends, start=Spend()), 1.0 / len(spends)) if spends else Spend()
 
 

@@ -13,7 +13,7 @@ from heldout.gates import Gate, GenerationTable, make_gate
 from heldout.improvers import Attempt
 from heldout.loops.base import Found
 from heldout.loops.noise import measure_noise
-from heldout.loops.proposing import draw_failures, edit_size, propose, step_seed
+from heldout.loops.proposing import draw_failures, edit_size, nothing_proposed, propose, step_seed
 from heldout.loops.session import Scored, Session, unscored
 from heldout.records import Candidate, Comparison, Decision, Verdict
 from heldout.stats import VarianceComponents, selection_overstatement, variance_components
@@ -84,17 +84,19 @@ class WinnersCurse:
         incumbent = session.measure(start.candidate, tasks, purpose="pilot")
         failures = draw_failures(session, start.candidate, PILOT_GENERATION)
         proposed = propose(session, start.candidate, failures, generation=PILOT_GENERATION, count=gate.pilot_candidates)
-        scores = np.stack([session.measure(candidate, tasks, purpose="pilot")[:, 0] for candidate in proposed])
-        pilot = variance_components(incumbent[:, 0], scores)
+        scores = [session.measure(candidate, tasks, purpose="pilot")[:, 0] for candidate in proposed]
+        pilot = variance_components(incumbent[:, 0], np.stack(scores)) if len(scores) > 1 else None
         if pilot is None:
-            raise ModelError("the pilot measured too little to estimate a prior; set gate.prior, or another gate")
+            few = f"the pilot measured too little for a prior ({len(scores)} candidates)"
+            raise ModelError(f"{few}; set gate.prior, or another gate")
         session.gate = make_gate(gate, prior=(pilot.mu, pilot.s))
         session.recorder.record("noise.estimated", _estimate(pilot, PILOT_GENERATION))
 
     def _decide(self, start: Candidate, incumbent: Scored, scored: Sequence[Scored], *, generation: int) -> None:
         session = self.session
         if not scored:
-            nothing = Decision(gate=session.gate.name, verdict=Verdict.REJECT, reason="no new valid candidate")
+            asked = range(generation if session.config.search.iterate else 1, generation + 1)
+            nothing = nothing_proposed(session, asked)
             session.recorder.record("decision", _decided(generation, incumbent, scored, nothing))
             return
         table = GenerationTable(
@@ -105,10 +107,10 @@ class WinnersCurse:
             past=self.components,
         )
         self._estimate_noise(table, generation)
-        decision = session.gate.decide(table)
+        decision = session.decide(table)
         if decision.verdict is Verdict.CONFIRM and decision.winner is not None:
             fresh = self._confirm(incumbent.candidate, scored[decision.winner].candidate, generation)
-            decision = session.gate.decide(replace(table, fresh=fresh))
+            decision = session.decide(replace(table, fresh=fresh))
         session.recorder.record("decision", _decided(generation, incumbent, scored, decision))
         self._commit(start, incumbent, scored, decision=decision, generation=generation)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import threading
 from collections.abc import Mapping
@@ -20,9 +21,10 @@ from heldout.records import digest_of
 if TYPE_CHECKING:
     import openai
 
-__all__ = ["ChatClient", "Completion", "Endpoint", "chat_body", "is_loopback", "to_reply"]
+__all__ = ["ChatClient", "Completion", "Endpoint", "chat_body", "is_loopback", "is_openai", "to_reply"]
 
 _DETAIL_LENGTH = 300
+_OPENAI_KEY = "OPENAI_API_KEY"
 _SEEDS = 2**31
 """Servers differ in how wide a seed may be; all take 31 bits."""
 
@@ -78,6 +80,11 @@ class Endpoint:
         key = self.loopback_key or os.environ.get(self.api_key_env, "").strip()
         if not key and is_loopback(self.url):
             return "none"
+        if self.api_key_env == _OPENAI_KEY and not (is_openai(self.url) or is_loopback(self.url)):
+            raise SetupError(
+                f"{_OPENAI_KEY} is not sent to {self.url}: name the variable that holds this server's key with "
+                f"api_key_env (any value will do for a server that asks for none)"
+            )
         if not key:
             raise SetupError(
                 f"no key for {self.model!r} at {self.url}: set the environment variable {self.api_key_env} "
@@ -146,6 +153,7 @@ class ChatClient:
                     api_key=self.endpoint.key(),
                     timeout=self.endpoint.timeout_s,
                     max_retries=0,
+                    default_headers=None if is_openai(self.endpoint.url) else _withheld(openai),
                     # A proxy from the environment cannot reach a server on this machine's loopback.
                     http_client=openai.DefaultHttpxClient(trust_env=not is_loopback(self.endpoint.url)),
                 )
@@ -216,9 +224,23 @@ def to_reply(answered: Answered[Completion]) -> Reply:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether `url` names this machine's loopback interface."""
+    """Whether `url` names this machine's loopback interface; a name that only begins like one does not."""
     host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_openai(url: str) -> bool:
+    """Whether `url` is OpenAI's own service, to which alone its key and headers go unasked."""
+    host = urlsplit(url).hostname or ""
+    return host == "openai.com" or host.endswith(".openai.com")
+
+
+def _withheld(openai: Any) -> dict[str, Any]:
+    """Headers that the SDK would fill from the environment, and that are nobody else's business."""
+    return {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
 
 
 def _parse(content: bytes) -> Completion:

@@ -55,13 +55,17 @@ class Backoff:
         while True:
             try:
                 return Answered(attempt(), number)
+            except ModelError as refusal:
+                refusal.calls = number
+                raise
             except Transient as failure:
                 asked_s = failure.retry_after_s or 0.0
                 reason = f"{what}: {failure}"
             if number > self.retries:
-                raise ModelError(f"{reason} (attempt {number} of {self.retries + 1}, no more)")
+                raise ModelError(f"{reason} (attempt {number} of {self.retries + 1}, no more)", calls=number)
             if asked_s > self.patience_s:
-                raise ModelError(f"{reason} (attempt {number}; the server asks to wait {asked_s:.0f} s)")
+                wait = f"the server asks to wait {asked_s:.0f} s"
+                raise ModelError(f"{reason} (attempt {number}; {wait})", calls=number)
             self.sleep(max(asked_s, self._wait_s(number, jitter.random())))
             number += 1
 

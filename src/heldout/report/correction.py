@@ -78,5 +78,12 @@ def _best_gain(decided: Decided) -> float | None:
 
 def _components(estimate: NoiseEstimated, *, k: int) -> VarianceComponents:
     return VarianceComponents(
-        mu=estimate.mu, s=estimate.s, sigma=estimate.sigma, sigma0=estimate.sigma0, k=k, n=estimate.n
+        mu=estimate.mu,
+        s=estimate.s,
+        sigma=estimate.sigma,
+        sigma0=estimate.sigma0,
+        k=k,
+        n=estimate.n,
+        s_cut=estimate.s_cut,
+        sigma0_cut=estimate.sigma0_cut,
     )

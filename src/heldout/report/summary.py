@@ -76,7 +76,9 @@ class RunSummary:
     final: End
     gains: Gains
     audit: AuditResult | None
-    """The first opening, which is the only one that was one-shot."""
+    """The first result for this start and final, which is the only one that was one-shot."""
+    reports: tuple[AuditResult, ...]
+    """The same comparison on each report role (`gold`, `test`, `ood`, …), in the order of their names."""
     audit_openings: int
     gate: str
     """Name of the acceptance rule; empty before the first decision."""
@@ -113,7 +115,8 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
         raise StoreError("this run has no `run.started` event: nothing was recorded before it stopped")
     finished = _finished(connection)
     start, final = _ends(connection, finished, found=found)
-    audit = next((result for result in audits(connection) if result.role == AUDIT), None)
+    results = _results(connection, start=start.digest, final=final.digest)
+    audit = results.pop(AUDIT, None)
     decisions = payloads(connection, Decided)
     believed = _minus(final.select.value, start.select.value)
     modelled = modelled_overstatement(decisions, payloads(connection, NoiseEstimated))
@@ -125,6 +128,7 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
         final=final,
         gains=Gains(believed, modelled, audit.gain if audit else None),
         audit=audit,
+        reports=tuple(results[role] for role in sorted(results)),
         audit_openings=sum(opened.role == AUDIT for opened in payloads(connection, AuditOpened)),
         gate=decisions[-1].decision.gate if decisions else "",
         split=splits[-1] if splits else None,
@@ -155,6 +159,18 @@ def _ends(connection: sqlite3.Connection, finished: RunFinished | None, *, found
     moves = payloads(connection, TrackMoved)
     start = next((candidate.digest for candidate in added if candidate.parent is None), "")
     return _end(start, found), _end(moves[-1].target if moves else start, found)
+
+
+def _results(connection: sqlite3.Connection, *, start: str, final: str) -> dict[str, AuditResult]:
+    """The first result of each role for these ends.
+
+    A run that stopped at its start has a result of no gain; once it was resumed, that says nothing of its final.
+    """
+    found: dict[str, AuditResult] = {}
+    for one in audits(connection):
+        if (one.start, one.final) == (start, final):
+            found.setdefault(one.role, one)
+    return found
 
 
 def _end(digest: str, found: Means, *, recorded: float | None = None) -> End:

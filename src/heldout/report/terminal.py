@@ -51,6 +51,8 @@ def run_view(summary: RunSummary, *, report: Path | None = None) -> RenderableTy
     if summary.started.simulated:
         parts.append(Text.assemble(("SIMULATION", "bold reverse"), "  no language model was used"))
     parts += [_verdict(verdict(summary)), gains_view(summary)]
+    if summary.reports:
+        parts.append(reports_view(summary.reports))
     if summary.noise is not None:
         parts.append(noise_view(summary.noise, gate=summary.gate))
     parts.append(ledger_view(summary.ledger, elapsed_s=summary.elapsed_s))
@@ -94,14 +96,18 @@ def noise_view(noise: NoiseMeasured, *, gate: str = "") -> RenderableType:
     flips += f" ({count(noise.missing)} not measured)" if noise.missing else ""
     text = (
         f"{flips}; expected flips with no change: {count(noise.expected_flips)} of {count(noise.select_tasks)}. "
-        f"Audit standard error {plus_minus(noise.audit_standard_error)} points."
+        f"Audit standard error {plus_minus(noise.audit_standard_error)} points. False accepts: how often the gate "
+        f"takes one of {count(noise.candidates)} candidates that are no better but answer "
+        f"{percent(noise.disagreement)} of the tasks otherwise ({noise.disagreement_source}; a solver that repeats itself exactly never flips)."
     )
     return Group(table, Padding(Text(text), (0, 0, 1, 1)))
 
 
 def ledger_view(ledger: Sequence[LedgerRow], *, elapsed_s: float | None = None) -> RenderableType:
     """What was paid for, by purpose."""
-    table = _table(title="Cost" if elapsed_s is None else f"Cost (the search took {duration(elapsed_s)})", show_footer=True)
+    table = _table(
+        title="Cost" if elapsed_s is None else f"Cost (the search took {duration(elapsed_s)})", show_footer=True
+    )
     total = LedgerRow("total", sum((row.spend for row in ledger[1:]), start=ledger[0].spend)) if ledger else None
     foot = _cells(total) if total else [""] * 6
     for name, end in zip(("purpose", "evaluations", "calls", "tokens", "dollars", "work"), foot, strict=True):
@@ -122,6 +128,26 @@ def audit_view(audit: AuditResult) -> RenderableType:
     gain += f"{audit.confidence * 100:.0f} % interval {interval(audit.interval)}, on {count(audit.n_tasks)} tasks"
     gain += f" ({count(audit.missing)} not measured)" if audit.missing else ""
     return Group(Text(audit.sentence, style="bold"), table, Padding(Text(gain + "."), (0, 0, 1, 1)))
+
+
+def reports_view(reports: Sequence[AuditResult]) -> RenderableType:
+    """Start against final on each report role; like the audit's, these tasks were seen by no decision."""
+    table = _table(title="Report roles: start against final")
+    for name in ("role", "tasks", "start", "final", "gain", "95 % interval", "missing"):
+        table.add_column(name, justify="left" if name == "role" else "right")
+    if reports:
+        table.columns[5].header = f"{reports[0].confidence * 100:.0f} % interval"
+    for one in reports:
+        table.add_row(
+            one.role,
+            count(one.n_tasks),
+            percent(one.start_mean),
+            percent(one.final_mean),
+            signed(one.gain),
+            interval(one.interval),
+            count(one.missing),
+        )
+    return table
 
 
 def _verdict(found: Verdict) -> RenderableType:

@@ -47,7 +47,11 @@ def _audited(audit: AuditResult, gains: Gains) -> Verdict:
         return Verdict("better", f"It got better: {points(audit.gain)} on {tasks}.", _against(gains))
     if audit.verdict == "worse":
         return Verdict("worse", f"It got worse: {points(audit.gain)} on {tasks}.", _against(gains))
-    more = f" About {count(audit.tasks_to_decide)} audit tasks would decide it." if audit.tasks_to_decide else ""
+    more = (
+        f" About {count(audit.tasks_to_decide)} audit tasks would decide it, four times in five."
+        if audit.tasks_to_decide
+        else ""
+    )
     if audit.interval[0] > 0 or audit.interval[1] < 0:
         # The interval would decide, so what holds the verdict back is coverage.
         left_out = f"{count(audit.missing)} of {count(audit.missing + audit.n_tasks)} tasks were not measured"

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
-from heldout.errors import BoundaryError, BudgetExhausted, HarnessError, SetupError, TaskError
+from heldout.errors import BoundaryError, BudgetExhausted, HarnessError, ModelError, SetupError, TaskError
 from heldout.harness.base import Episode, Harness, Preparation
 from heldout.ledger import Ledger, Reservation
 from heldout.models.base import Model
@@ -24,6 +24,9 @@ Grade = Callable[[str, str | None], float]
 """(task id, answer) -> score in [0, 1]; runs in the engine's process, where no candidate can write."""
 
 ANSWER_CHARACTERS = 200
+
+PREPARATION_RUNS = 4
+"""A harness's preparation of a candidate costs at most what this many runs on an empty task may cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class Engine:
     append: Callable[[str, Record], object]
     """Appends one event to the journal."""
     seed: int = 0
+    attempts: int = 1
+    """Requests that one call of the model may become when it is retried."""
     recorded: dict[str, Outcome] = field(default_factory=dict)
     prepared: dict[str, Preparation] = field(default_factory=dict)
     progress: Progress = field(default_factory=QuietProgress)
@@ -76,11 +81,11 @@ class Engine:
 
         Raises `BudgetExhausted` after everything in flight was recorded; no task is dropped silently.
         """
-        prepared = self.prepare(sweep.candidate, purpose=sweep.purpose)
         keys = list(self._keys(sweep))
-        waiting = iter([(key, task) for key, task in zip(keys, sweep.tasks, strict=True) if key not in self.recorded])
-        self.progress.skipped(len(keys) - sum(key not in self.recorded for key in keys))
-        self._run(waiting, sweep, prepared, grade=grade)
+        waiting = [(key, task) for key, task in zip(keys, sweep.tasks, strict=True) if key not in self.recorded]
+        self.progress.skipped(len(keys) - len(waiting))
+        if waiting:
+            self._prepare_and_run(waiting, sweep, grade=grade)
         return tuple(self.recorded[key] for key in keys)
 
     def known(self, sweep: Sweep) -> tuple[Outcome | None, ...]:
@@ -91,7 +96,7 @@ class Engine:
         """The harness's one-off measurement of a candidate; paid once in a run."""
         key = outcome_key((candidate.digest, self.harness.fingerprint, self.model.fingerprint), "prepare")
         if key not in self.prepared:
-            reservation = self.ledger.reserve(purpose, Spend())
+            reservation = self.ledger.reserve(purpose, self._preparation_bound(candidate))
             begun, cpu = time.perf_counter(), time.thread_time()
             try:
                 found = self.harness.prepare(candidate, self.model)
@@ -104,6 +109,35 @@ class Engine:
             self.append("prepared", Prepared(key=key, purpose=purpose, values=found.values, spend=spend))
             self.prepared[key] = found
         return self.prepared[key]
+
+    def _preparation_bound(self, candidate: Candidate) -> Spend:
+        one = self.harness.bound(candidate, Task(id="", input=""), self.model)
+        return self.ledger.price(
+            self.model.name,
+            Spend(
+                calls=PREPARATION_RUNS * one.calls * self.attempts,
+                tokens_in=PREPARATION_RUNS * one.tokens_in,
+                tokens_out=PREPARATION_RUNS * one.tokens_out,
+            ),
+        )
+
+    def _prepare_and_run(self, waiting: Sequence[tuple[str, Task]], sweep: Sweep, *, grade: Grade) -> None:
+        """Where the preparation fails every task has that as its outcome: no run is worth trying without it."""
+        try:
+            prepared = self.prepare(sweep.candidate, purpose=sweep.purpose)
+        except BoundaryError as fault:
+            spend = Spend(calls=fault.calls) if isinstance(fault, ModelError) else Spend()
+            for key, task in waiting:
+                self._not_run(key, task, sweep, fault=fault, spend=spend)
+                spend = Spend()
+        else:
+            self._run(iter(waiting), sweep, prepared, grade=grade)
+
+    def _not_run(self, key: str, task: Task, sweep: Sweep, *, fault: BoundaryError, spend: Spend) -> None:
+        score = 0.0 if isinstance(fault, HarnessError) else None
+        seed = paired_seed(self.seed, task.id, sweep.repeat)
+        reservation = self.ledger.reserve(sweep.purpose, Spend())
+        self._keep(_Job(key, task, seed, reservation), sweep, score=score, error=str(fault), spend=spend)
 
     def _keys(self, sweep: Sweep) -> Iterator[str]:
         prefix = (sweep.purpose, sweep.candidate.digest, self.harness.fingerprint, self.model.fingerprint)
@@ -143,7 +177,8 @@ class Engine:
             return None
         key, task = found
         bound = self.harness.bound(sweep.candidate, task, self.model)
-        bound = self.ledger.price(self.model.name, bound.model_copy(update={"evaluations": 1}))
+        bound = bound.model_copy(update={"evaluations": 1, "calls": bound.calls * self.attempts})
+        bound = self.ledger.price(self.model.name, bound)
         reservation = self.ledger.reserve(sweep.purpose, bound)
         return _Job(key, task, paired_seed(self.seed, task.id, sweep.repeat), reservation)
 
@@ -172,6 +207,20 @@ class Engine:
             score, fault = 0.0, str(error)
         except BoundaryError as error:
             fault = str(error)
+            spend = Spend(evaluations=1, calls=error.calls if isinstance(error, ModelError) else 0)
+        self._keep(job, sweep, score=score, error=fault, spend=spend, answer=answer)
+
+    def _keep(
+        self,
+        job: _Job,
+        sweep: Sweep,
+        *,
+        score: float | None,
+        error: str | None,
+        spend: Spend,
+        answer: str | None = None,
+    ) -> None:
+        """Journal an outcome, then count it."""
         outcome = Outcome.model_construct(
             key=job.key,
             purpose=sweep.purpose,
@@ -182,7 +231,7 @@ class Engine:
             score=score,
             status=_status(score),
             answer=None if answer is None else answer[:ANSWER_CHARACTERS],
-            error=fault,
+            error=error,
             spend=spend,
         )
         self.append("outcome", outcome)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import traceback
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from heldout.config import ExecutorConfig
@@ -53,17 +55,36 @@ class InlineExecutor:
 
 
 class ThreadExecutor:
-    """One thread per job in flight; for models behind a network."""
+    """One thread per job in flight; for models behind a network.
+
+    The threads are daemons, which those of the standard library's pool are not: a run that is interrupted ends at
+    once, and not when the last slow request does.
+    """
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="rollout")
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
 
     def submit(self, fn: Callable[..., T], *args: Any) -> Future[T]:
-        return self._pool.submit(fn, *args)
+        future: Future[T] = Future()
+        self._queue.put(lambda: _fulfil(future, fn, args))
+        if len(self._threads) < self.workers:
+            thread = threading.Thread(target=self._work, name="rollout", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return future
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        while not self._queue.empty():
+            self._queue.get()
+        for _ in self._threads:
+            self._queue.put(None)
+        self._threads.clear()
+
+    def _work(self) -> None:
+        while (job := self._queue.get()) is not None:
+            job()
 
 
 class ProcessExecutor:
@@ -75,7 +96,10 @@ class ProcessExecutor:
     def __init__(self, workers: int, *, timeout_s: float) -> None:
         self.workers = workers
         self._timeout_s = timeout_s
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="job")
+        self._threads = ThreadExecutor(workers)
+        self._running: set[int] = set()
+        self._closed = False
+        self._lock = threading.Lock()
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["heldout.rollouts.executors"])
 
@@ -83,17 +107,28 @@ class ProcessExecutor:
         return self._threads.submit(self._in_process, fn, args)
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
+        with self._lock:
+            self._closed = True
+            for pid in self._running:
+                _kill_group(pid)
 
     def _in_process(self, fn: Callable[..., T], args: tuple[Any, ...]) -> T:
         receiver, sender = self._context.Pipe(duplex=False)
         process = self._context.Process(target=_child, args=(sender, fn, args), daemon=True)
         process.start()
+        pid = process.pid or 0
+        with self._lock:
+            self._running.add(pid)
         sender.close()
         try:
+            if self._closed:
+                raise SandboxError("the executor was closed")
             answer = self._receive(receiver)
         finally:
-            _kill_group(process.pid)
+            with self._lock:
+                _kill_group(pid)
+                self._running.discard(pid)
             process.join()
             process.close()
             receiver.close()
@@ -115,18 +150,30 @@ class ProcessExecutor:
 
 def _child(sender: Connection, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
     os.setsid()
+    value, error = _attempt(fn, args)
+    if error is not None and not isinstance(error, HeldoutError):
+        told = "".join(traceback.format_exception(error, limit=5))
+        error = HarnessError(f"the job raised:\n{told}")
+    sender.send((True, value) if error is None else (False, error))
+
+
+def _fulfil(future: Future[T], fn: Callable[..., T], args: tuple[Any, ...]) -> None:
+    value, error = _attempt(fn, args)
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)
+
+
+def _attempt(fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, BaseException | None]:
+    """What the job returned, or what it raised: whoever waits for it must learn that, whatever it is."""
     try:
-        answer = (True, fn(*args))
-    except HeldoutError as error:
-        answer = (False, error)
-    except BaseException:  # noqa: BLE001 - the boundary of a worker process: the parent must learn why it died
-        answer = (False, HarnessError(f"the job raised:\n{traceback.format_exc(limit=5)}"))
-    sender.send(answer)
+        return fn(*args), None
+    except BaseException as error:  # noqa: BLE001 - the end of a worker, which has nobody to raise to
+        return None, error
 
 
-def _kill_group(pid: int | None) -> None:
-    if pid is None:
-        return
+def _kill_group(pid: int) -> None:
     for kill in (os.killpg, os.kill):
         try:
             kill(pid, signal.SIGKILL)

@@ -76,16 +76,18 @@ def audit_standard_error(n: int, disagreement: float, gain: float = 0.0) -> floa
     return math.sqrt((disagreement - gain * gain) / n)
 
 
-def tasks_to_decide(disagreement: float, gain: float, *, confidence: float = 0.95) -> int | None:
-    """Tasks at which the interval of a gain of this size no longer includes 0; None for a gain of 0.
+def tasks_to_decide(variance: float, gain: float, *, confidence: float = 0.95, power: float = 0.8) -> int | None:
+    """Tasks at which the interval of a true gain δ leaves out 0 with probability `power`; None for a gain of 0.
 
-    The smallest n with z √((p_d − δ²) / n) < |δ|, and at least 2.
+    n ≥ ((z_confidence + z_power)² V) / δ², normal approximation, where V is the variance of a task's paired
+    difference: p_d − δ² for pass-or-fail scores (winners_curse.md, section 4).
     """
-    _check_disagreement(disagreement, gain)
+    if variance < 0.0 or not 0.5 <= power < 1.0:
+        raise ValueError(f"expected a variance of at least 0 and a power in [0.5, 1), got {variance!r} and {power!r}")
     if gain == 0.0:
         return None
-    z = normal_quantile(confidence)
-    return max(2, math.floor(z * z * (disagreement - gain * gain) / (gain * gain)) + 1)
+    z = normal_quantile(confidence) + (normal_quantile(2.0 * power - 1.0) if power > 0.5 else 0.0)
+    return max(2, math.ceil(z * z * variance / (gain * gain)))
 
 
 def _check_disagreement(disagreement: float, gain: float) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from typing import Protocol
 
 from heldout.records import Record
 from heldout.store.events import Event
 
-__all__ = ["EventLog"]
+__all__ = ["FULL", "EventLog"]
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What a full disk, a quota and a limit on file sizes answer."""
 
 
 class EventLog(Protocol):

@@ -134,11 +134,14 @@ class Proposed(Record):
     error: str | None = None
     duplicate_of: str | None = None
     """Digest that was already known."""
+    unanswered: bool = False
+    """The improver's model did not answer; asked again on resume where no decision has rested on it."""
     spend: Spend = Spend()
 
 
 class Prepared(Record):
-    """kind `prepared`: a harness's one-off measurement of a candidate."""
+    """kind `prepared`: a harness's one-off measurement of a candidate, or (purpose `check`) the first request that
+    each opening of a run sends to a model."""
 
     key: str
     purpose: str

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from heldout.errors import SetupError, StoreError
 from heldout.records import Candidate, Record
+from heldout.store.base import FULL
 
 __all__ = [
     "MAX_FILE_BYTES",
@@ -140,7 +141,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
         temporary.replace(path)
     except OSError as cause:
         temporary.unlink(missing_ok=True)
-        raise StoreError(f"cannot write {str(path)!r}: {cause.strerror}") from cause
+        raise _refused(path, cause) from cause
 
 
 def _write_folder(folder: Path, files: Mapping[str, str]) -> None:
@@ -153,7 +154,16 @@ def _write_folder(folder: Path, files: Mapping[str, str]) -> None:
         temporary.rename(folder)
     except OSError as cause:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise StoreError(f"cannot write {str(folder)!r}: {cause.strerror}") from cause
+        raise _refused(folder, cause) from cause
+
+
+def _refused(path: Path, cause: OSError) -> StoreError:
+    if cause.errno not in FULL:
+        return StoreError(f"cannot write {str(path)!r}: {cause.strerror}")
+    return StoreError(
+        f"the disk is full: cannot write {str(path)!r}. Nothing recorded before is lost: "
+        "make room, then go on with heldout run … --resume"
+    )
 
 
 def _write_file(path: Path, data: bytes) -> None:

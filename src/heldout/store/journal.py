@@ -16,6 +16,7 @@ from pydantic_core import PydanticSerializationError, from_json
 
 from heldout.errors import StoreError
 from heldout.records import Record
+from heldout.store.base import FULL
 from heldout.store.events import PAYLOADS, Event
 from heldout.store.lines import LineReader, event_of, seal_after, seal_line
 
@@ -26,8 +27,6 @@ _DURABLE = frozenset({"track.moved", "decision", "audit.opened", "audit", "run.f
 
 A killed process loses nothing either way, since every line goes to the operating system in one write.
 """
-
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def payload_json(kind: str, payload: Record) -> str:
@@ -168,7 +167,7 @@ class Journal:
             raise StoreError(self._refusal) from cause
 
     def _why(self, cause: OSError) -> str:
-        reason = "the disk is full" if cause.errno in _FULL else f"the disk refused a write ({cause.strerror})"
+        reason = "the disk is full" if cause.errno in FULL else f"the disk refused a write ({cause.strerror})"
         return (
             f"{reason}: cannot add event {len(self._starts)} to {str(self.path)!r}. "
             "Nothing recorded before is lost: mend that, then go on with heldout run … --resume"

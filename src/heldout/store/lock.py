@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import socket
@@ -47,9 +48,12 @@ class RunLock:
 
     @classmethod
     def acquire(cls, path: Path) -> Self:
-        """Take the lock file `path`; `SetupError` names the process that holds it."""
+        """Take the lock file `path`; `SetupError` names the process that holds it.
+
+        A link is refused: the file is overwritten, and in somebody else's run folder it could lead anywhere.
+        """
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         except OSError as cause:
             raise SetupError(f"cannot write in {str(path.parent)!r}: {cause.strerror}") from cause
         try:
@@ -60,8 +64,10 @@ class RunLock:
             raise SetupError(f"{str(path.parent)!r} is being written by {_name(text)}; one writer at a time") from cause
         command = " ".join(sys.argv).encode(errors="replace").decode()
         holder = LockHolder(pid=os.getpid(), host=socket.gethostname(), command=command, since=time.time())
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, holder.model_dump_json().encode(), 0)
+        # On a full disk the lock holds all the same; only its holder's name is missing.
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, holder.model_dump_json().encode(), 0)
         return cls(descriptor, holder)
 
     def release(self) -> None:

@@ -27,7 +27,7 @@ class Item(Record):
     group: str = ""
     """Items of one group stay in one role under `split_by = "group"`."""
     pool: str = ""
-    """Non-empty: the item may only enter the report role of this name (for example `ood`)."""
+    """Non-empty: the item may only enter the report role of this name (for example `ood`; not `train` or `audit`)."""
 
 
 class TaskSource(Protocol):

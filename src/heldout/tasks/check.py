@@ -98,7 +98,13 @@ def check_source(config: TasksConfig) -> SourceReport:
         grader=grader.name,
         gold_right=gold,
         wrong_refused=wrong,
-        failures=(*division_faults, *_same_labels(source.labels, grader), *gold_faults, *wrong_faults),
+        failures=(
+            *division_faults,
+            *_same_labels(source.labels, grader),
+            *_every_label(items, source.labels, grader),
+            *gold_faults,
+            *wrong_faults,
+        ),
     )
 
 
@@ -149,6 +155,14 @@ def _same_labels(labels: Sequence[str], grader: CheckedGrader) -> list[str]:
         if other != label:
             faults.append(f"the labels {other!r} and {label!r} are the same answer to the grader 'label'")
     return faults
+
+
+def _every_label(items: Sequence[Item], labels: Sequence[str], grader: CheckedGrader) -> list[str]:
+    """An answer that names every label commits to none; a solver that may score by it will learn to give it."""
+    answer = ", ".join(labels)
+    tried = items if len(labels) > 1 else ()
+    fooled, _ = _grade_all(grader, tried, {item.id: answer for item in tried}, want=1.0)
+    return [f"an answer that lists every label scores 1 on {fooled} tasks; use the grader 'label'"] if fooled else []
 
 
 def _wrong_answer(item: Item, labels: Sequence[str], grader: CheckedGrader) -> str:

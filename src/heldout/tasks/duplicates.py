@@ -38,10 +38,20 @@ class DuplicatePair:
 
 
 def normalise_text(text: str) -> str:
-    """Unicode NFKC, casefold, no punctuation, single spaces. A text of punctuation alone is kept."""
-    folded = _SPACE.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
-    bare = _PUNCTUATION.sub(" ", _APOSTROPHES.sub("", folded))
+    """Unicode NFKC, casefold, no punctuation, no invisible signs, single spaces. Punctuation alone is kept."""
+    folded = _SPACE.sub(" ", _visible(unicodedata.normalize("NFKC", text).casefold())).strip()
+    bare = _PUNCTUATION.sub(_space_or_mark, _APOSTROPHES.sub("", folded))
     return _SPACE.sub(" ", bare).strip() or folded
+
+
+def _visible(text: str) -> str:
+    """Without soft hyphens, zero-width signs and the like, which hide that two texts are one."""
+    return text if text.isascii() else "".join(sign for sign in text if unicodedata.category(sign) != "Cf")
+
+
+def _space_or_mark(sign: re.Match[str]) -> str:
+    """Vowel signs and accents are no word characters to `re`, and carry meaning all the same."""
+    return sign[0] if unicodedata.category(sign[0][0]).startswith("M") else " "
 
 
 def find_duplicates(items: Sequence[Item], *, threshold: float = NEAR) -> tuple[DuplicatePair, ...]:

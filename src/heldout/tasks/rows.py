@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -57,8 +57,8 @@ def _jsonl_rows(path: Path, handle: TextIO) -> Iterator[Row]:
             continue
         number += 1
         try:
-            fields = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as cause:
+            fields = json.loads(text, object_pairs_hook=_once)
+        except (ValueError, RecursionError) as cause:
             raise SetupError(f"{str(path)!r}, line {line}: not valid JSON: {cause}") from cause
         if not isinstance(fields, dict):
             raise SetupError(f"{str(path)!r}, line {line}: expected a JSON object, got {text.strip()[:60]!r}")
@@ -73,6 +73,8 @@ def _csv_rows(path: Path, handle: TextIO) -> Iterator[Row]:
         for cells in reader:
             if header is None:
                 header = [cell.strip() for cell in cells]
+                if twice := _repeated(header):
+                    raise SetupError(f"{str(path)!r}: two columns have the name {twice!r}")
             elif cells:
                 number += 1
                 if len(cells) > len(header):
@@ -83,3 +85,14 @@ def _csv_rows(path: Path, handle: TextIO) -> Iterator[Row]:
             line = reader.line_num + 1
     except csv.Error as cause:
         raise SetupError(f"{str(path)!r}, line {line}: not valid CSV: {cause}") from cause
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if twice := _repeated([name for name, _ in pairs]):
+        raise ValueError(f"{twice!r} stands twice in one object")
+    return dict(pairs)
+
+
+def _repeated(names: Sequence[str]) -> str | None:
+    """The first name, other than the empty one, that stands twice."""
+    return next((name for place, name in enumerate(names) if name and name in names[:place]), None)

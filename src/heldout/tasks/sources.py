@@ -201,10 +201,21 @@ def read_items(source: TaskSource, *, name: str) -> tuple[Item, ...]:
             raise TaskError(f"the task source {name!r} returned {item!r}, which is not a heldout.tasks.Item")
         if not item.input.strip():
             raise TaskError(f"the task source {name!r}: task {item.id!r} has no text")
+        if not _is_unicode(item):
+            raise TaskError(f"the task source {name!r}: task {item.id!r} holds half a character (a lone surrogate)")
         if item.id in seen:
             raise TaskError(f"the task source {name!r}: two tasks have the id {item.id!r}")
         seen.add(item.id)
     return items
+
+
+def _is_unicode(item: Item) -> bool:
+    """Whether its texts can be written as UTF-8; JSON lets half of a surrogate pair through."""
+    try:
+        "".join((item.id, item.input, item.reference, item.family, item.stratum, item.group, item.pool)).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _present(row: Row, field: str) -> bool:

@@ -41,6 +41,7 @@ def divide(items: Sequence[Item], config: TasksConfig, *, fresh: int = 0) -> Div
     `duplicates` is `stop`.
     """
     _check_report_names(config)
+    _check_pool_names(items)
     kept = _without_copies(items) if config.duplicates == "drop" else tuple(items)
     roles = _deal(kept, config, fresh=fresh)
     if config.duplicates == "stop":
@@ -54,6 +55,16 @@ def _check_report_names(config: TasksConfig) -> None:
             raise SetupError(f"tasks.reports.{name}: the name is taken; set tasks.{name}, or choose another name")
         if size < 1:
             raise SetupError(f"tasks.reports.{name} = {size}: an empty role reports nothing; ask for at least 1 task")
+
+
+def _check_pool_names(items: Sequence[Item]) -> None:
+    """A pool is a report role of its own; rows that ask for `audit` would go nowhere."""
+    wrong = next((item for item in items if item.pool in RESERVED_ROLES), None)
+    if wrong is not None:
+        raise SetupError(
+            f"task {wrong.id!r} has the pool {wrong.pool!r}, but {', '.join(RESERVED_ROLES)} are dealt by seed; "
+            "a pool names a report role (tasks.reports), and most tasks have none"
+        )
 
 
 def _deal(items: Sequence[Item], config: TasksConfig, *, fresh: int) -> dict[str, tuple[Item, ...]]:

@@ -33,14 +33,19 @@ class TaskSet:
     """Further select tasks, which a gate may ask for to confirm a winner."""
     sealed: Mapping[str, SealedRole]
     """`audit` and the report roles."""
-    plan_digest: str
-    """Identity of the division: ids and text digests of every role, in order."""
+    plan: Mapping[str, tuple[tuple[str, str], ...]]
+    """The division: (task id, text digest) of every role, in order."""
     dropped: int
     """Duplicates that were dropped before the division."""
     config: TasksConfig
     grader: CheckedGrader
     references: Mapping[str, str]
     """Right answers of train, select and spare; never handed to an improver."""
+
+    @property
+    def plan_digest(self) -> str:
+        """Identity of the division."""
+        return digest_of(self.plan)
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -103,9 +108,7 @@ def load_tasks(config: TasksConfig, *, fresh: int = 0) -> TaskSet:
         select=_select_tasks(roles["select"]),
         spare=_select_tasks(roles.get("spare", ())),
         sealed={name: _seal(name, items) for name, items in roles.items() if name not in _OPEN},
-        plan_digest=digest_of(
-            {name: [[item.id, text_digest(item)] for item in items] for name, items in roles.items()}
-        ),
+        plan={name: tuple((item.id, text_digest(item)) for item in items) for name, items in roles.items()},
         dropped=division.dropped,
         config=config,
         grader=grader,
@@ -115,10 +118,6 @@ def load_tasks(config: TasksConfig, *, fresh: int = 0) -> TaskSet:
 
 def _select_tasks(items: Sequence[Item]) -> tuple[SelectTask, ...]:
     return tuple(SelectTask(id=item.id, input=item.input, family=item.family) for item in items)
-
-
-def _plan_digest(roles: Mapping[str, Sequence[Item]]) -> str:
-    return digest_of({name: [[item.id, text_digest(item)] for item in items] for name, items in roles.items()})
 
 
 def _seal(name: str, items: Sequence[Item]) -> SealedRole:

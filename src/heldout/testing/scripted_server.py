@@ -92,6 +92,7 @@ class ScriptedServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else a reply waits 40 ms for its body
 
             def do_POST(self) -> None:
                 length = int(self.headers.get("content-length", "0"))

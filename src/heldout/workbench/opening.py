@@ -11,23 +11,20 @@ from pathlib import Path
 
 import heldout
 from heldout.config import RunConfig, changed_keys, config_digest
-from heldout.errors import HarnessError, SetupError
-from heldout.gates import make_gate
+from heldout.errors import BudgetExhausted, HarnessError, SetupError, TaskError, boundary
+from heldout.gates import Gate, make_gate
 from heldout.harness import Harness, make_harness
-from heldout.improvers import make_improver
+from heldout.improvers import Improver, make_improver
+from heldout.ledger import Ledger
 from heldout.loops import CandidateStore, Recorder, Session
-from heldout.models import Model, check_model, make_model
+from heldout.models import CHECK_BOUND, Model, check_model, make_model
 from heldout.models.simulated import answer_key
-from heldout.records import Candidate, Task
-from heldout.rollouts import Engine, Progress, QuietProgress, make_executor
-from heldout.store import (
-    Journal,
-    RunFolder,
-    RunLock,
-    read_folder,
-)
-from heldout.store.events import Event, RunResumed, RunStarted, SplitMade
+from heldout.records import Candidate, Spend, Task
+from heldout.rollouts import Engine, Executor, Progress, QuietProgress, make_executor
+from heldout.store import Journal, RunFolder, RunLock, read_folder
+from heldout.store.events import Event, Prepared, RunResumed, RunStarted, SplitMade
 from heldout.tasks import TaskSet, load_source, load_tasks
+from heldout.workbench.guards import guard_harness, guard_model
 from heldout.workbench.replaying import elapsed_s, replay_ledger
 
 __all__ = ["BEFORE_THE_PILOT", "OpenRun", "Opening", "open_run"]
@@ -55,60 +52,129 @@ class OpenRun:
     start: Candidate
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a config names, made; nothing is written or asked yet."""
+
+    tasks: TaskSet
+    model: Model
+    improver_model: Model
+    executor: Executor
+    harness: Harness
+    improver: Improver
+    gate: Gate
+    check: Callable[[Candidate], str | None]
+    start: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The run's folder, locked, with its journal open."""
+
+    folder: RunFolder
+    journal: Journal
+
+
 @contextmanager
 def open_run(config: RunConfig, opening: Opening) -> Iterator[OpenRun]:
     """Lock the folder, replay its journal, and close everything at the end, whatever happened.
 
-    Raises `SetupError` before anything is written where the tasks, the model, the gate or the folder are not usable.
+    Raises `SetupError` or `TaskError` before anything is written where the tasks, the models, the gate or the folder
+    are not usable. Each opening asks every model one tiny question first, which is journaled and counted as `check`.
     """
     with ExitStack() as stack:
-        tasks = load_tasks(config.tasks, fresh=_spare_tasks(config))
-        model = _solver_model(config)
-        stack.callback(model.close)
-        improver_model = _improver_model(config)
-        stack.callback(improver_model.close)
-        executor = make_executor(config.executor)
-        stack.callback(executor.close)
-        check_model(model, choose=config.solver.answer == "choose")
-        folder = _folder(config, opening)
-        stack.enter_context(RunLock.acquire(folder.lock))
-        if not opening.resume:
-            folder.save_config(config)
-        journal = Journal.open(folder.events)
-        stack.callback(journal.close)
-        events = tuple(journal.read_from(0))
+        parts = _make(config, stack)
+        written = _reopen(config, opening, stack) if opening.resume else None
+        events = () if written is None else tuple(written.journal.read_from(0))
         begun = time.monotonic() - elapsed_s(events)
         ledger = replay_ledger(config, events, elapsed_s=lambda: time.monotonic() - begun)
-        recorder = Recorder.replay(journal, events)
-        harness = make_harness(config.solver, labels=tasks.labels)
-        session = Session(
-            config=config,
-            tasks=tasks,
-            recorder=recorder,
-            ledger=ledger,
-            engine=Engine(
-                harness=harness,
-                model=model,
-                executor=executor,
-                ledger=ledger,
-                append=journal.append,
-                seed=config.seed,
-                recorded=recorder.outcomes,
-                prepared=recorder.prepared,
-                progress=opening.progress,
-            ),
-            improver=make_improver(config.improver, model=improver_model),
-            improver_model=improver_model.name,
-            gate=make_gate(config.gate, prior=config.gate.prior or BEFORE_THE_PILOT),
-            store=CandidateStore(
-                save=folder.save,
-                load=folder.load,
-            ),
-            check=partial(_fault, harness, model, tasks.select[0]),
-        )
-        start = _start(config, tasks, session.check)
-        _first_events(session, opening, folder=folder, events=events, dropped=journal.dropped)
-        yield OpenRun(folder, session, start)
+        checks = _check_models(config, parts, ledger)
+        written = written or _create(config, opening, stack)
+        recorder = Recorder.replay(written.journal, events)
+        session = _session(config, parts, opening, written=written, recorder=recorder, ledger=ledger)
+        _first_events(session, opening, folder=written.folder, events=events, dropped=written.journal.dropped)
+        for number, spend in enumerate(checks):
+            key = f"check/{len(events)}/{number}"
+            written.journal.append("prepared", Prepared(key=key, purpose="check", values={}, spend=spend))
+        yield OpenRun(written.folder, session, parts.start)
+
+
+def _make(config: RunConfig, stack: ExitStack) -> _Parts:
+    with boundary(TaskError, f"the task source {config.tasks.source!r}"):
+        tasks = load_tasks(config.tasks, fresh=_spare_tasks(config))
+    solver, proposer = config.solver, config.improver
+    with boundary(SetupError, f"the model {solver.model.name!r} cannot be made"):
+        model = guard_model(_solver_model(config))
+    stack.callback(model.close)
+    # A model of its own, so that nothing of the solver's is reachable from an improver.
+    improver_config = proposer.model or solver.model
+    with boundary(SetupError, f"the model {improver_config.name!r} cannot be made"):
+        improver_model = guard_model(make_model(improver_config))
+    stack.callback(improver_model.close)
+    executor = make_executor(config.executor)
+    stack.callback(executor.close)
+    with boundary(SetupError, f"the harness {solver.harness!r} cannot be made"):
+        harness = guard_harness(make_harness(solver, labels=tasks.labels), name=solver.harness)
+    with boundary(SetupError, f"the improver {proposer.kind!r} cannot be made"):
+        improver = make_improver(proposer, model=improver_model)
+    with boundary(SetupError, f"the gate {config.gate.kind!r} cannot be made"):
+        gate = make_gate(config.gate, prior=config.gate.prior or BEFORE_THE_PILOT)
+    check = partial(_fault, harness, model, tasks.select[0])
+    start = _start(config, tasks, check)
+    return _Parts(tasks, model, improver_model, executor, harness, improver, gate, check, start)
+
+
+def _session(
+    config: RunConfig, parts: _Parts, opening: Opening, *, written: _Written, recorder: Recorder, ledger: Ledger
+) -> Session:
+    engine = Engine(
+        harness=parts.harness,
+        model=parts.model,
+        executor=parts.executor,
+        ledger=ledger,
+        append=written.journal.append,
+        seed=config.seed,
+        attempts=1 if parts.model.simulated else 1 + config.solver.model.retries,
+        recorded=recorder.outcomes,
+        prepared=recorder.prepared,
+        progress=opening.progress,
+    )
+    return Session(
+        config=config,
+        tasks=parts.tasks,
+        recorder=recorder,
+        ledger=ledger,
+        engine=engine,
+        improver=parts.improver,
+        improver_model=parts.improver_model.name,
+        gate=parts.gate,
+        store=CandidateStore(save=written.folder.save, load=written.folder.load),
+        check=parts.check,
+    )
+
+
+def _check_models(config: RunConfig, parts: _Parts, ledger: Ledger) -> tuple[Spend, ...]:
+    """Ask the solver's model, and the improver's where it is another one that is used; what that cost.
+
+    A simulation is not asked, and neither is anything that the budget has no room for.
+    """
+    asked = [(parts.model, config.solver.model, config.solver.answer == "choose")]
+    if config.improver.model is not None and parts.improver.uses_model:
+        asked.append((parts.improver_model, config.improver.model, False))
+    spends = []
+    for model, settings, choose in asked:
+        if model.simulated:
+            continue
+        bound = CHECK_BOUND.model_copy(update={"calls": 1 + settings.retries})
+        try:
+            reservation = ledger.reserve("check", ledger.price(model.name, bound))
+        except BudgetExhausted:
+            continue
+        reply = check_model(model, choose=choose)
+        spend = Spend(calls=reply.calls, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out)
+        spends.append(ledger.price(model.name, spend))
+        reservation.settle(spends[-1])
+    return tuple(spends)
 
 
 def _spare_tasks(config: RunConfig) -> int:
@@ -127,15 +193,8 @@ def _solver_model(config: RunConfig) -> Model:
     return make_model(config.solver.model, answer_key=answer_key(load_source(config.tasks).items()))
 
 
-def _improver_model(config: RunConfig) -> Model:
-    """A model of its own, so that nothing of the solver's is reachable from an improver."""
-    return make_model(config.improver.model or config.solver.model)
-
-
-def _folder(config: RunConfig, opening: Opening) -> RunFolder:
-    """The run's folder: new, or the one to resume, whose config must be the same but for limits and executor."""
-    if not opening.resume:
-        return RunFolder.create(opening.folder)
+def _reopen(config: RunConfig, opening: Opening, stack: ExitStack) -> _Written:
+    """The folder to resume, whose config must be the same but for limits and executor."""
     folder = RunFolder.find(opening.folder)
     changed = changed_keys(folder.load_config(), config)
     if changed:
@@ -144,7 +203,20 @@ def _folder(config: RunConfig, opening: Opening) -> RunFolder:
             + "\n  ".join(changed)
             + "\nResume with the config it has, or start another run with --out."
         )
-    return folder
+    return _locked(folder, stack, config=None)
+
+
+def _create(config: RunConfig, opening: Opening, stack: ExitStack) -> _Written:
+    return _locked(RunFolder.create(opening.folder), stack, config=config)
+
+
+def _locked(folder: RunFolder, stack: ExitStack, *, config: RunConfig | None) -> _Written:
+    stack.enter_context(RunLock.acquire(folder.lock))
+    if config is not None:
+        folder.save_config(config)
+    journal = Journal.open(folder.events)
+    stack.callback(journal.close)
+    return _Written(folder, journal)
 
 
 def _fault(harness: Harness, model: Model, task: Task, candidate: Candidate) -> str | None:

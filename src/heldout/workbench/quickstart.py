@@ -17,7 +17,7 @@ def quickstart_config(model: str) -> dict[str, Any]:
         raise SetupError(f"quickstart has no model {model!r}; there is {', '.join(QUICKSTART_MODELS)}")
     return {
         "loop": "winners_curse",
-        "tasks": {"source": "questions", "train": 64, "select": 40, "audit": 160},
+        "tasks": {"source": "questions", "train": 64, "select": 48, "audit": 160},
         "solver": {"model": {"name": model}, "answer": "choose"},
         "improver": {"kind": "demonstrations"},
         "search": {"generations": 3, "candidates": 4},

@@ -8,7 +8,7 @@ from typing import Any
 
 from heldout.audit import last_result, open_sealed_role, score_every_candidate
 from heldout.config import RunConfig, load_config
-from heldout.errors import BudgetExhausted, SetupError
+from heldout.errors import BudgetExhausted, SetupError, StoreError
 from heldout.loops import Loop, load_loop, preset
 from heldout.report import RunSummary, summary, write_report
 from heldout.store import Index, RunFolder
@@ -132,4 +132,8 @@ def _score_oracle(opened: OpenRun) -> None:
 def _write_views(folder: RunFolder) -> None:
     """The index and the report, which can be rebuilt at any time."""
     with Index.open(folder.path):
-        write_report(folder.path)
+        try:
+            write_report(folder.path)
+        except StoreError as cause:
+            path = folder.path
+            raise StoreError(f"{cause} (the run itself is complete; its report: heldout report {path})") from cause

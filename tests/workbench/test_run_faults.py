@@ -1,0 +1,546 @@
+"""What the world does to a whole run: a full disk, a damaged file, a signal, hanging and raising plug-ins."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from run_events import of_kind, paid
+from scripted_solver import is_check, served, skilled
+
+from heldout.cli import main
+from heldout.config import RunConfig, load_config
+from heldout.store import RunFolder, read_events
+from heldout.store.toml import toml_text
+from heldout.testing.scripted_server import ScriptedReply, ScriptedServer, SeenRequest
+from heldout.workbench import Opening, resume
+
+Config = Callable[..., RunConfig]
+Finish = Callable[[RunConfig], RunFolder]
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def heldout(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """A command in the temporary folder, where plug-ins are found; exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def command(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            main(words)
+        printed = capsys.readouterr()
+        return int(stopped.value.code or 0), printed.out, printed.err
+
+    return command
+
+
+def written(config: RunConfig, path: Path) -> str:
+    path.write_text(toml_text(config.model_dump(mode="json")))
+    return str(path)
+
+
+def final(folder: RunFolder) -> str:
+    return str(of_kind(folder, "run.finished")[-1]["final"])
+
+
+class TestAFullDisk:
+    LIMITED = """
+import resource, sys
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+from heldout.cli import main
+main(sys.argv[2:])
+"""
+
+    @pytest.mark.parametrize("share", [0.03, 0.3, 0.9])
+    def test_in_the_middle_of_a_run_is_told_and_a_resume_ends_it(
+        self, tiny: Config, finish: Finish, tmp_path: Path, share: float
+    ) -> None:
+        config = tiny({"seed": 3})
+        whole = finish(config)
+        folder = RunFolder(tmp_path / "full")
+        limit = max(int(share * whole.events.stat().st_size), whole.config.stat().st_size)
+        words = ("run", written(config, tmp_path / "c.toml"), "--out", str(folder.path))
+        done = self.limited(limit, words)
+        assert done.returncode == 1, done.stderr
+        assert "the disk is full" in done.stderr
+        assert "--resume" in done.stderr
+        assert "Traceback" not in done.stderr
+        kept = list(read_events(folder.events))
+        assert 0 < len(kept) < len(list(read_events(whole.events)))
+        again = self.limited(limit, (*words, "--resume"))
+        assert (again.returncode, "the disk is full" in again.stderr) == (1, True), again.stderr
+        resume(Opening(folder.path, command="again", resume=True))
+        assert final(folder) == final(whole)
+        assert paid(folder) == paid(whole)
+
+    def test_that_has_room_for_all_but_the_report_loses_nothing(
+        self, tiny: Config, finish: Finish, tmp_path: Path
+    ) -> None:
+        config = small(tiny)
+        whole = finish(config)
+        limit = whole.events.stat().st_size + 2000
+        assert limit < whole.report.stat().st_size, "the report is what must not fit"
+        folder = RunFolder(tmp_path / "full")
+        done = self.limited(limit, ("run", written(config, tmp_path / "c.toml"), "--out", str(folder.path)))
+        assert done.returncode == 1
+        assert f"heldout report {folder.path}" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert final(folder) == final(whole)
+
+    def test_of_a_real_small_file_system_is_told_twice_and_survived(
+        self, tiny: Config, finish: Finish, tmp_path: Path
+    ) -> None:
+        config = tiny({"seed": 3})
+        whole = finish(config)
+        disk = tmp_path / "disk"
+        disk.mkdir()
+        run = f"{sys.executable} -m heldout run {written(config, tmp_path / 'c.toml')} --out {disk}/r"
+        script = f"""
+        mount -t tmpfs -o size=100k none {disk} || exit 77
+        {run}; echo "first $?" >&2
+        {run} --resume; echo "second $?" >&2
+        mount -o remount,size=20m {disk}
+        {run} --resume; echo "third $?" >&2
+        cp {disk}/r/events.jsonl {tmp_path}/after.jsonl
+        """
+        command = ["unshare", "-rm", "sh", "-c", script]
+        if shutil.which("unshare") is None:
+            pytest.skip("this machine has no unshare")
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        if done.returncode == 77 or "first" not in done.stderr:
+            pytest.skip("this machine lets nobody mount a file system")
+        assert [line for line in done.stderr.split("\n") if line[:5] in ("first", "secon", "third")] == [
+            "first 1",
+            "second 1",
+            "third 0",
+        ], done.stderr
+        assert done.stderr.count("the disk is full") == 2
+        assert "Traceback" not in done.stderr
+        events = list(read_events(tmp_path / "after.jsonl"))
+        assert [event.data["final"] for event in events if event.kind == "run.finished"] == [final(whole)]
+
+    def limited(self, limit: int, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", self.LIMITED, str(limit), *words]
+        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+
+
+class TestADamagedJournal:
+    def test_a_truncated_last_line_is_dropped_and_the_run_goes_on(
+        self, heldout: Command, tiny: Config, finish: Finish
+    ) -> None:
+        folder = finish(tiny({"seed": 3}))
+        goal, lines = final(folder), folder.events.read_bytes().splitlines(keepends=True)
+        folder.events.write_bytes(b"".join(lines[:40]) + lines[40][:-9])
+        code, _, err = heldout("run", "--resume", "--out", str(folder.path))
+        assert (code, err) == (0, "")
+        assert final(folder) == goal
+        assert of_kind(folder, "run.resumed")[0]["dropped"] == lines[40][:-9].decode()
+
+    @pytest.mark.parametrize("number", [1, 30, 60])
+    def test_one_changed_byte_stops_every_command_with_its_line_and_changes_nothing(
+        self, heldout: Command, tiny: Config, finish: Finish, number: int
+    ) -> None:
+        folder = finish(tiny({"seed": 3}))
+        lines = folder.events.read_bytes().splitlines(keepends=True)
+        middle = len(lines[number - 1]) // 2
+        lines[number - 1] = lines[number - 1][:middle] + b"~" + lines[number - 1][middle + 1 :]
+        folder.events.write_bytes(b"".join(lines))
+        folder.index.unlink()
+        report = folder.report.read_bytes()
+        for words in (("run", "--resume", "--out"), ("show",), ("report",), ("audit",)):
+            code, _, err = heldout(*words, str(folder.path))
+            assert code == 1, words
+            assert f"line {number} of" in err
+            assert "is damaged" in err
+        assert folder.events.read_bytes() == b"".join(lines)
+        assert folder.report.read_bytes() == report
+
+
+HARNESS = """
+import os, subprocess, sys, time
+from pathlib import Path
+from heldout.testing import PlainHarness
+
+class Harness(PlainHarness):
+    def __init__(self, *, answer, labels, max_tokens):
+        super().__init__()
+    def run(self, candidate, task, episode):
+        number = int(task.id.split("-")[1])
+        if number % BAD == 0:
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            Path(f"{child.pid}.pid").touch()
+            if number % (2 * BAD) == 0:
+                time.sleep(600)
+        return super().run(candidate, task, episode)
+"""
+
+ODD_HARNESS = """
+from heldout.testing import PlainHarness
+
+class Harness(PlainHarness):
+    def __init__(self, *, answer, labels, max_tokens):
+        super().__init__()
+    def run(self, candidate, task, episode):
+        if int(task.id.split("-")[1]) % 7 == 0:
+            raise KeyError(task.id)
+        return super().run(candidate, task, episode)
+"""
+
+
+def small(config: Config, *layers: object) -> RunConfig:
+    sizes = {"tasks": {"train": 6, "select": 6, "audit": 6}, "search": {"generations": 1}, "noise": {"tasks": 2}}
+    return config(sizes, {"seed": 3}, *layers)
+
+
+class TestProcesses:
+    def test_decide_as_inline_does(self, tiny: Config, finish: Finish) -> None:
+        inline = finish(small(tiny))
+        apart = finish(small(tiny, {"executor": {"kind": "process", "workers": 4}}))
+        for kind in ("decision", "candidate", "track.moved", "audit"):
+            assert of_kind(inline, kind) == of_kind(apart, kind)
+        scores = [{data["key"]: data["score"] for data in of_kind(one, "outcome")} for one in (inline, apart)]
+        assert scores[0] == scores[1]
+
+    @pytest.mark.slow
+    def test_a_hanging_harness_is_killed_and_failed_and_nothing_is_left_running(
+        self, tiny: Config, finish: Finish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "hanging_harness.py").write_text(HARNESS.replace("BAD", "5"))
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        tiny()
+        with ScriptedServer(skilled(tmp_path / "rows.jsonl")) as server:
+            folder = finish(
+                small(
+                    tiny,
+                    served(server.url),
+                    {"solver": {"harness": "hanging_harness:Harness"}},
+                    {"executor": {"kind": "process", "workers": 6, "timeout_s": 4}, "noise": {"tasks": 0}},
+                )
+            )
+        outcomes = of_kind(folder, "outcome")
+        hung = [data for data in outcomes if int(data["task"].split("-")[1]) % 10 == 0]
+        assert hung
+        for data in hung:
+            assert (data["status"], data["score"]) == ("failed", 0.0)
+            assert data["error"] == "the job was killed after 4 s (executor.timeout_s)"
+        assert all("error" not in data for data in outcomes if data not in hung)
+        children = [int(path.stem) for path in tmp_path.glob("*.pid")]
+        assert len(children) >= len(hung)
+        assert all(gone(pid) for pid in children)
+
+    @pytest.mark.parametrize("kind", ["inline", "threads", pytest.param("process", marks=pytest.mark.slow)])
+    def test_a_harness_that_raises_fails_the_task_under_every_executor(
+        self, tiny: Config, finish: Finish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    ) -> None:
+        (tmp_path / "odd_harness.py").write_text(ODD_HARNESS)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        tiny()
+        with ScriptedServer(skilled(tmp_path / "rows.jsonl")) as server:
+            harness = {"solver": {"harness": "odd_harness:Harness"}, "executor": {"kind": kind, "workers": 4}}
+            folder = finish(small(tiny, served(server.url), harness))
+        raised = [data for data in of_kind(folder, "outcome") if int(data["task"].split("-")[1]) % 7 == 0]
+        assert raised
+        assert {(data["status"], data["score"]) for data in raised} == {("failed", 0.0)}
+        assert all("the harness 'odd_harness:Harness' raised: KeyError: 'task-" in data["error"] for data in raised)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ended (a zombie has ended too) within five seconds."""
+    for _ in range(100):
+        status = Path(f"/proc/{pid}/stat")
+        if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def default_interrupt() -> None:
+    """A test runner in the background of a shell ignores SIGINT, and its children would inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class TestSignals:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_ends_the_run_at_once_and_it_can_be_resumed(
+        self, tiny: Config, finish: Finish, tmp_path: Path, number: signal.Signals
+    ) -> None:
+        """With eight requests in flight that a server would only answer after a minute."""
+        stuck = True
+
+        def fault(request: SeenRequest) -> ScriptedReply | None:
+            return ScriptedReply(delay_s=60) if stuck and len(request.body["messages"]) > 2 else None
+
+        tiny()
+        folder = RunFolder(tmp_path / "stopped")
+        with ScriptedServer(skilled(tmp_path / "rows.jsonl", fault=fault)) as server:
+            threads = {"executor": {"kind": "threads", "workers": 8}}
+            config = tiny(served(server.url, timeout_s=100, retries=4), threads)
+            process = self.start(config, folder, tmp_path)
+            self.wait_for(lambda: sum(not is_check(seen) for seen in server.requests if shown(seen)) >= 8, process)
+            sent = time.monotonic()
+            process.send_signal(number)
+            out, err = process.communicate(timeout=50)
+            assert time.monotonic() - sent < 30
+            assert process.returncode == 130, err
+            assert "interrupted; what was recorded is kept, and --resume continues it" in err
+            assert "Traceback" not in err
+            assert json.loads(out)["error"].startswith("interrupted")
+            assert [event.kind for event in read_events(folder.events)].count("outcome") >= 12
+            stuck = False
+            resume(Opening(folder.path, command="again", resume=True))
+            whole = finish(config)
+        assert final(folder) == final(whole)
+        assert paid(folder) == paid(whole)
+
+    def test_a_signal_kills_the_jobs_that_run_in_processes(self, tiny: Config, tmp_path: Path) -> None:
+        (tmp_path / "hanging_harness.py").write_text(HARNESS.replace("BAD", "1"))
+        tiny()
+        with ScriptedServer(skilled(tmp_path / "rows.jsonl")) as server:
+            harness = {"solver": {"harness": "hanging_harness:Harness"}, "executor": {"kind": "process", "workers": 3}}
+            process = self.start(tiny(served(server.url), harness), RunFolder(tmp_path / "r"), tmp_path)
+            self.wait_for(lambda: len(list(tmp_path.glob("*.pid"))) >= 3, process)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=50)
+        assert process.returncode == 130, err
+        assert all(gone(int(path.stem)) for path in tmp_path.glob("*.pid"))
+
+    @staticmethod
+    def start(config: RunConfig, folder: RunFolder, here: Path) -> subprocess.Popen[str]:
+        words = ("run", written(config, here / "c.toml"), "--out", str(folder.path), "--json")
+        return subprocess.Popen(
+            [sys.executable, "-m", "heldout", *words],
+            cwd=here,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=default_interrupt,  # noqa: PLW1509 - it calls nothing that a fork could have broken
+        )
+
+    @staticmethod
+    def wait_for(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+        deadline = time.monotonic() + 60
+        while not happened():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "the run never got so far"
+            time.sleep(0.02)
+
+
+def shown(request: SeenRequest) -> bool:
+    """Whether the request has demonstrations, as those of the start have not."""
+    return len(request.body["messages"]) > 2
+
+
+SOURCE = """
+from heldout.tasks import Item
+import json
+from pathlib import Path
+
+class Source:
+    description = "Say big or small."
+    instruction = "Answer the question."
+    labels = ("big", "small")
+    grader = "label"
+    def __init__(self, *, path=None, seed=0):
+        self.path = path
+    def items(self):
+        if Path("source-is-broken").exists():
+            raise OSError("the data base is down")
+        rows = map(json.loads, Path(self.path).read_text().splitlines())
+        return [Item(id=row["id"], input=row["input"], reference=row["reference"]) for row in rows]
+"""
+
+GATE = """
+from pathlib import Path
+from heldout.records import Decision, Verdict
+
+class Gate:
+    name = "mine"
+    repeats = 1
+    fresh_tasks = 0
+    def __init__(self, config):
+        self.config = config
+    def decide(self, table):
+        real = (table.edit_sizes != 1).any()
+        if real and Path("gate-is-broken").exists():
+            raise ZeroDivisionError("of my gate")
+        if real and Path("gate-is-odd").exists():
+            return {"verdict": "accept"}
+        if real and Path("gate-is-out-of-range").exists():
+            return Decision(gate=self.name, verdict=Verdict.ACCEPT, winner=99)
+        if not real and Path("calibration-is-broken").exists():
+            raise ZeroDivisionError("of my gate")
+        return Decision(gate=self.name, verdict=Verdict.ACCEPT, winner=0, n=len(table.incumbent), reason="always")
+"""
+
+MODEL = """
+from pathlib import Path
+from heldout.models import Reply
+
+class Model:
+    name = "mine"
+    fingerprint = "mine-1"
+    deterministic = True
+    can_choose = False
+    simulated = False
+    def __init__(self, config):
+        self.config = config
+    def complete(self, request):
+        text = request.messages[-1].content
+        if Path("model-is-broken").exists():
+            raise RuntimeError("out of memory")
+        if Path("model-is-odd").exists():
+            return text
+        if Path("model-is-flaky").exists() and sum(text.encode()) % 8 == 0:
+            raise RuntimeError("out of memory")
+        return Reply(text="big" if len(request.messages) > 2 else "?", tokens_in=5, tokens_out=1)
+    def close(self):
+        Path("closed").touch()
+"""
+
+PLUGINS = (
+    *("tasks.source=my_source:Source", "tasks.grader=label"),
+    *("gate.kind=my_gate:Gate", "solver.model.name=my_model:Model", "solver.answer=generate"),
+)
+
+
+class TestPlugIns:
+    """A person's own source, gate and model, from the folder in which the command is typed."""
+
+    @pytest.fixture(autouse=True)
+    def _plug_ins(self, tmp_path: Path) -> None:
+        for name in ("my_source", "my_gate", "my_model"):
+            sys.modules.pop(name, None)
+        (tmp_path / "my_source.py").write_text(SOURCE)
+        (tmp_path / "my_gate.py").write_text(GATE)
+        (tmp_path / "my_model.py").write_text(MODEL)
+
+    @pytest.fixture
+    def words(self, tiny: Config, tmp_path: Path) -> tuple[str, ...]:
+        settings = tiny().model_dump(mode="json")
+        settings["tasks"]["options"] = {}
+        return ("run", written(load_config([settings]), tmp_path / "c.toml"), *PLUGINS, "--out", "r")
+
+    def test_work_by_their_dotted_paths(self, heldout: Command, words: tuple[str, ...], tmp_path: Path) -> None:
+        code, out, err = heldout(*words, "--json")
+        assert (code, err) == (0, "")
+        assert json.loads(out)["status"] == "improved"
+        folder = RunFolder(tmp_path / "r")
+        assert of_kind(folder, "decision")[0]["decision"]["reason"] == "always"
+        assert of_kind(folder, "run.started")[0]["solver"] == "mine"
+        assert of_kind(folder, "run.started")[0]["source"] == "my_source:Source"
+        assert (tmp_path / "closed").exists()
+
+    @pytest.mark.parametrize(
+        ("flag", "message"),
+        [
+            ("source-is-broken", "the task source 'my_source:Source': OSError: the data base is down"),
+            ("model-is-broken", "the model 'mine' raised: RuntimeError: out of memory"),
+            ("model-is-odd", "the model 'mine' returned 'Answer yes or no.', not a heldout.models.Reply"),
+        ],
+    )
+    def test_that_are_broken_from_the_start_are_named_before_anything_is_written(
+        self, heldout: Command, words: tuple[str, ...], tmp_path: Path, flag: str, message: str
+    ) -> None:
+        (tmp_path / flag).touch()
+        code, _, err = heldout(*words)
+        assert code == 2
+        assert message in err
+        assert "Traceback" not in err
+        assert not (tmp_path / "r").exists()
+
+    @pytest.mark.parametrize("part", ["source", "gate", "model"])
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("def (:", "cannot be imported: SyntaxError"),
+            ("1 / 0", "cannot be imported: ZeroDivisionError"),
+            ("import no_such_package", "cannot import 'no_such_package'"),
+            ("class Other: pass", "has no '"),
+        ],
+    )
+    def test_that_cannot_be_imported_are_named(
+        self, heldout: Command, words: tuple[str, ...], tmp_path: Path, part: str, text: str, message: str
+    ) -> None:
+        (tmp_path / f"my_{part}.py").write_text(text)
+        code, _, err = heldout(*words)
+        assert code == 2
+        assert f"'my_{part}:{part.title()}'" in err
+        assert message in err
+        assert "Traceback" not in err
+        assert not (tmp_path / "r").exists()
+
+    @pytest.mark.parametrize("part", ["source", "gate", "model"])
+    def test_that_cannot_be_made_are_named(
+        self, heldout: Command, words: tuple[str, ...], tmp_path: Path, part: str
+    ) -> None:
+        (tmp_path / f"my_{part}.py").write_text(
+            f"class {part.title()}:\n    def __init__(self, *a, **k):\n        raise ValueError('no luck')\n"
+        )
+        code, _, err = heldout(*words)
+        assert code == 2
+        assert f"'my_{part}:{part.title()}'" in err
+        assert "ValueError: no luck" in err
+        assert not (tmp_path / "r").exists()
+
+    @pytest.mark.parametrize(
+        ("flag", "message"),
+        [
+            ("gate-is-broken", "the gate 'my_gate:Gate' raised: ZeroDivisionError: of my gate"),
+            ("gate-is-odd", "the gate 'my_gate:Gate' returned {'verdict': 'accept'}, not a heldout.records.Decision"),
+            ("gate-is-out-of-range", "the gate 'my_gate:Gate' named candidate 99 the winner; there are 2"),
+            ("calibration-is-broken", "the gate 'my_gate:Gate' raised while it was calibrated: ZeroDivisionError"),
+        ],
+    )
+    def test_a_gate_that_breaks_stops_the_run_which_goes_on_once_it_is_mended(
+        self, heldout: Command, words: tuple[str, ...], tmp_path: Path, flag: str, message: str
+    ) -> None:
+        (tmp_path / flag).touch()
+        code, _, err = heldout(*words)
+        assert code == 2
+        assert message in err
+        assert "Traceback" not in err
+        (tmp_path / flag).unlink()
+        assert heldout(*words, "--resume")[0] == 0
+        assert heldout(*words[:-1], "whole")[0] == 0
+        broken, whole = RunFolder(tmp_path / "r"), RunFolder(tmp_path / "whole")
+        assert of_kind(broken, "decision") == of_kind(whole, "decision")
+        assert paid(broken) == paid(whole)
+
+    def test_a_model_that_raises_on_some_tasks_leaves_them_not_measured(
+        self, heldout: Command, words: tuple[str, ...], tmp_path: Path
+    ) -> None:
+        (tmp_path / "model-is-flaky").touch()
+        assert heldout(*words)[0] == 0
+        missing = [data for data in of_kind(RunFolder(tmp_path / "r"), "outcome") if data["status"] == "not_measured"]
+        assert missing
+        assert {data["error"] for data in missing} == {"the model 'mine' raised: RuntimeError: out of memory"}
+
+    def test_a_source_that_breaks_when_the_audit_opens_is_named_and_the_run_can_be_resumed(
+        self, heldout: Command, words: tuple[str, ...], tmp_path: Path
+    ) -> None:
+        assert heldout(*words, "audit.auto=false")[0] == 0
+        (tmp_path / "source-is-broken").touch()
+        code, _, err = heldout("audit", "r")
+        assert (code, "the data base is down" in err) == (2, True)
+        (tmp_path / "source-is-broken").unlink()
+        assert heldout("audit", "r")[0] == 0
+
+
+def test_nothing_of_a_test_is_left_running() -> None:
+    """The suite's own children: a worker of the tests above that lived on would be one."""
+    mine = subprocess.run(
+        ["ps", "-o", "args=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=False
+    )
+    assert "time.sleep(600)" not in mine.stdout
