@@ -223,8 +223,6 @@ def test_bad_settings_say_what_is_allowed() -> None:
         make_model(ModelConfig(name="openai"))
     with pytest.raises(SetupError, match="can_choose, choice_tokens"):
         make_model(config_for("http://127.0.0.1:1", options={"choise": 1}))
-    with pytest.raises(SetupError, match="holds a password"):
-        make_model(config_for("https://me:secret@example.org/v1"))
 
 
 def test_an_unreachable_url_fails_fast_at_first_and_is_retried_once_it_was_reached() -> None:
@@ -277,7 +275,9 @@ def test_openais_key_and_headers_go_to_openai_alone(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OPENAI_ORG_ID", "org-private")
     monkeypatch.setenv("OTHER_KEY", "sk-other")
     with ScriptedServer([ScriptedReply()]) as server:
-        OpenAICompatibleModel(config_for(server.url, api_key_env="OTHER_KEY")).complete(ASK)
+        model = OpenAICompatibleModel(config_for(server.url, api_key_env="OTHER_KEY"))
+        model.complete(ASK)
+        model.close()
         headers = server.requests[0].headers
     assert "org-private" not in headers.values()
     assert headers["authorization"] == "Bearer sk-other"

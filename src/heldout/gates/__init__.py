@@ -6,7 +6,7 @@ from heldout.gates.base import Gate, GenerationTable
 from heldout.gates.calibration import FalseAcceptRate, false_accept_rate, smallest_tables
 from heldout.gates.catalog import GATES, make_gate
 from heldout.gates.evidence import COVERAGE_FLOOR, Judgement, PairedGains, Winner, conclude
-from heldout.gates.missing import decide
+from heldout.gates.missing import decide, weigh_missing
 from heldout.gates.rule import BestGainRule, Rule
 
 __all__ = [
@@ -25,4 +25,5 @@ __all__ = [
     "false_accept_rate",
     "make_gate",
     "smallest_tables",
+    "weigh_missing",
 ]

@@ -10,16 +10,20 @@ from numpy.typing import NDArray
 from heldout.gates.base import Gate, GenerationTable
 from heldout.records import Comparison, Decision, Verdict
 
-__all__ = ["decide"]
+__all__ = ["decide", "weigh_missing"]
 
 
 def decide(gate: Gate, table: GenerationTable) -> Decision:
-    """The gate's decision, or UNDECIDED where an acceptance rests on missing scores.
+    """The gate's decision, unless it rests on missing scores; see `weigh_missing`."""
+    return weigh_missing(gate, table, gate.decide(table))
+
+
+def weigh_missing(gate: Gate, table: GenerationTable, decision: Decision) -> Decision:
+    """`decision`, or UNDECIDED where an acceptance rests on missing scores.
 
     A candidate whose failures go missing (its prompts overflow a context, say) would win by them. So an acceptance
     must survive counting every score that only the candidate lacks as a failure; a rejection needs no such test.
     """
-    decision = gate.decide(table)
     if decision.verdict is not Verdict.ACCEPT or decision.winner is None:
         return decision
     worst = _worst_case(table)

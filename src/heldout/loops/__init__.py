@@ -3,7 +3,7 @@
 from heldout.loops.base import LOOPS, Found, Loop, load_loop, preset
 from heldout.loops.noise import measure_noise
 from heldout.loops.recorder import Recorder
-from heldout.loops.session import CandidateStore, Scored, Session, mean_score, score_column
+from heldout.loops.session import CandidateStore, Scored, Session, gain_over, mean_score, score_column
 
 __all__ = [
     "LOOPS",
@@ -13,6 +13,7 @@ __all__ = [
     "Recorder",
     "Scored",
     "Session",
+    "gain_over",
     "load_loop",
     "mean_score",
     "measure_noise",

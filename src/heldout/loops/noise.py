@@ -60,5 +60,5 @@ def _calibration(session: Session, gate: Gate, disagreement: float) -> GateCalib
             simulations=session.config.noise.simulations,
             seed=session.config.seed,
         )
-        tables = smallest_tables(gate)
+        tables = smallest_tables(gate, n=len(session.tasks.select))
     return GateCalibration(gate=gate.name, false_accept_rate=rate, standard_error=standard_error, smallest_table=tables)

@@ -13,6 +13,7 @@ from heldout.improvers import Failure, View
 from heldout.loops.session import Session
 from heldout.records import Candidate, Decision, Proposal, Spend, Verdict
 from heldout.rollouts import Sweep
+from heldout.store import fault_of_files
 from heldout.store.events import CandidateAdded, GenerationStarted, Proposed
 
 __all__ = ["draw_failures", "edit_size", "nothing_proposed", "propose", "step_seed"]
@@ -52,7 +53,8 @@ def propose(
     """The distinct valid candidates of a generation; invalid and repeated ones are recorded, not replaced."""
     for index in range(count):
         view = View(
-            incumbent=incumbent,
+            # A copy: an improver that edits it in place changes nobody's head.
+            incumbent=Candidate(files=dict(incumbent.files), weights=incumbent.weights, parent=incumbent.parent),
             description=session.tasks.description,
             labels=session.tasks.labels,
             train=session.tasks.train,
@@ -146,7 +148,10 @@ def _bound(session: Session, view: View) -> Spend:
 def _validated(session: Session, view: View, proposal: Proposal) -> tuple[Candidate | None, str | None]:
     if proposal.files is None:
         return None, proposal.error or "no proposal"
-    candidate = Candidate(files=proposal.files, parent=view.incumbent.digest)
+    fault = fault_of_files(proposal.files)
+    if fault is not None:
+        return None, f"the proposed folder is not usable: {fault}"
+    candidate = Candidate(files=dict(proposal.files), parent=view.incumbent.digest)
     return candidate, proposal.error or session.check(candidate)
 
 

@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 
 from heldout.config import RunConfig
 from heldout.errors import GateError, ModelError, boundary
-from heldout.gates import Gate, GenerationTable
+from heldout.gates import Gate, GenerationTable, weigh_missing
 from heldout.improvers import Attempt, Improver
 from heldout.ledger import Ledger
 from heldout.loops.recorder import Recorder
 from heldout.records import Candidate, Decision, Outcome, Spend, Task
 from heldout.rollouts import Engine, Sweep
+from heldout.stats import paired_difference
 from heldout.store.events import CandidateAdded, TrackMoved
 from heldout.tasks import TaskSet
 
-__all__ = ["CandidateStore", "Scored", "Session", "mean_score", "score_column", "unscored"]
+__all__ = ["CandidateStore", "Scored", "Session", "gain_over", "mean_score", "score_column", "unscored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,10 @@ class Session:
         return np.stack(columns, axis=1)
 
     def decide(self, table: GenerationTable) -> Decision:
-        """The gate's decision; `GateError` names a gate that raises or answers with something else."""
+        """The gate's decision, undecided where it rests on missing scores.
+
+        `GateError` names a gate that raises or answers with something else.
+        """
         name = f"the gate {self.config.gate.kind!r}"
         with boundary(GateError, f"{name} raised"):
             decision = self.gate.decide(table)
@@ -104,7 +108,8 @@ class Session:
         count = len(table.candidates)
         if decision.winner is not None and not 0 <= decision.winner < count:
             raise GateError(f"{name} named candidate {decision.winner} the winner; there are {count}, from 0")
-        return decision
+        with boundary(GateError, f"{name} raised"):
+            return weigh_missing(self.gate, table, decision)
 
     def score_on_select(self, candidate: Candidate, *, first_repeat: int = 0) -> Scored:
         """The candidate on the whole select role, as many repeats as the gate asks for."""
@@ -145,6 +150,13 @@ class Session:
         need = _scaled(one_each, n) + slack
         elapsed = need.model_copy(update={"wall_s": need.wall_s / workers})
         self.ledger.hold("audit", self.ledger.price(engine.model.name, elapsed))
+
+
+def gain_over(start: Scored, head: Scored) -> float | None:
+    """Mean paired difference head − start over the tasks that both were measured on; None where there is none."""
+    if start.scores.shape[0] != head.scores.shape[0]:
+        return None
+    return paired_difference(start.scores, head.scores).mean
 
 
 def unscored(candidate: Candidate) -> Scored:

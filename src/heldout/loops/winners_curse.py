@@ -14,7 +14,7 @@ from heldout.improvers import Attempt
 from heldout.loops.base import Found
 from heldout.loops.noise import measure_noise
 from heldout.loops.proposing import draw_failures, edit_size, nothing_proposed, propose, step_seed
-from heldout.loops.session import Scored, Session, unscored
+from heldout.loops.session import Scored, Session, gain_over, unscored
 from heldout.records import Candidate, Comparison, Decision, Verdict
 from heldout.stats import VarianceComponents, selection_overstatement, variance_components
 from heldout.store.events import Decided, NoiseEstimated, TrackMoved
@@ -50,8 +50,7 @@ class WinnersCurse:
         """The start always competes: a head that does not beat it on select gives way."""
         first = self.session.start or unscored(start)
         head = self.session.heads.get(TRACK, first)
-        ahead = head.mean is not None and first.mean is not None and head.mean > first.mean
-        return Found(first, head if ahead else first)
+        return Found(first, head if (gain_over(first, head) or 0.0) > 0.0 else first)
 
     def _generation(self, start: Candidate, generation: int) -> None:
         """Draw failures, propose K rewrites, score each on the same n items, apply the rule, move the head (§4)."""

@@ -119,6 +119,8 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
     audit = results.pop(AUDIT, None)
     decisions = payloads(connection, Decided)
     believed = _minus(final.select.value, start.select.value)
+    if finished is not None and finished.select_gain is not None:
+        believed = finished.select_gain  # paired; it differs from the means only where tasks are missing
     modelled = modelled_overstatement(decisions, payloads(connection, NoiseEstimated))
     splits = payloads(connection, SplitMade)
     return RunSummary(

@@ -51,6 +51,7 @@ def run_view(summary: RunSummary, *, report: Path | None = None) -> RenderableTy
     if summary.started.simulated:
         parts.append(Text.assemble(("SIMULATION", "bold reverse"), "  no language model was used"))
     parts += [_verdict(verdict(summary)), gains_view(summary)]
+    parts += [Text(f"Note: {note}", style="yellow") for note in (summary.audit.notes if summary.audit else ())]
     if summary.reports:
         parts.append(reports_view(summary.reports))
     if summary.noise is not None:
@@ -96,9 +97,10 @@ def noise_view(noise: NoiseMeasured, *, gate: str = "") -> RenderableType:
     flips += f" ({count(noise.missing)} not measured)" if noise.missing else ""
     text = (
         f"{flips}; expected flips with no change: {count(noise.expected_flips)} of {count(noise.select_tasks)}. "
-        f"Audit standard error {plus_minus(noise.audit_standard_error)} points. False accepts: how often the gate "
-        f"takes one of {count(noise.candidates)} candidates that are no better but answer "
-        f"{percent(noise.disagreement)} of the tasks otherwise ({noise.disagreement_source}; a solver that repeats itself exactly never flips)."
+        f"Audit standard error {plus_minus(noise.audit_standard_error)} points. "
+        f"False accepts: how often the gate takes one of {count(noise.candidates)} candidates that are no better but "
+        f"answer {percent(noise.disagreement)} of the tasks otherwise ({noise.disagreement_source}; a solver that "
+        "repeats itself exactly never flips)."
     )
     return Group(table, Padding(Text(text), (0, 0, 1, 1)))
 
@@ -127,7 +129,8 @@ def audit_view(audit: AuditResult) -> RenderableType:
     gain = f"Gain {points(audit.gain)}, {plus_minus(audit.standard_error)} standard error, "
     gain += f"{audit.confidence * 100:.0f} % interval {interval(audit.interval)}, on {count(audit.n_tasks)} tasks"
     gain += f" ({count(audit.missing)} not measured)" if audit.missing else ""
-    return Group(Text(audit.sentence, style="bold"), table, Padding(Text(gain + "."), (0, 0, 1, 1)))
+    notes = [Text(f"Note: {note}", style="yellow") for note in audit.notes]
+    return Group(Text(audit.sentence, style="bold"), *notes, table, Padding(Text(gain + "."), (0, 0, 1, 1)))
 
 
 def reports_view(reports: Sequence[AuditResult]) -> RenderableType:

@@ -3,6 +3,7 @@
 from heldout.store.base import EventLog
 from heldout.store.folders import (
     export_candidate,
+    fault_of_files,
     load_candidate,
     read_folder,
     save_blob,
@@ -27,6 +28,7 @@ __all__ = [
     "RunFolder",
     "RunLock",
     "export_candidate",
+    "fault_of_files",
     "list_runs",
     "load_candidate",
     "payload_json",

@@ -212,6 +212,10 @@ class AuditOpened(Record):
     again: bool = False
     start: str
     final: str
+    tasks_digest: str = ""
+    """Identity of the opened tasks, by which other runs that opened the same ones are found."""
+    elsewhere: int = 0
+    """Runs beside this one that had opened the same tasks before."""
 
 
 class AuditResult(Record):
@@ -238,6 +242,8 @@ class AuditResult(Record):
     """`improved`, `worse`, `undecided` or `unchanged`."""
     sentence: str
     """The verdict in plain words."""
+    notes: tuple[str, ...] = ()
+    """What else a reader must know: tasks that stand in a candidate, other runs that opened them."""
     tasks_to_decide: int | None = None
     """Audit tasks that would decide, at this gain and disagreement."""
 
@@ -262,6 +268,8 @@ class RunFinished(Record):
     final: str
     start_select: float | None
     final_select: float | None
+    select_gain: float | None = None
+    """Mean paired difference on select, over the tasks that both were measured on."""
     elapsed_s: float = Field(ge=0.0)
 
 

@@ -24,12 +24,16 @@ __all__ = [
     "MAX_FOLDER_BYTES",
     "Manifest",
     "export_candidate",
+    "fault_of_files",
     "load_candidate",
     "read_folder",
     "save_blob",
     "save_candidate",
     "write_atomic",
 ]
+
+_NAME_BYTES = 200
+"""Longest name of a file or folder, below what file systems take."""
 
 MAX_FILE_BYTES = 1 << 20
 """Largest file that a user's folder may hold."""
@@ -203,6 +207,23 @@ def _text(file: Path) -> str:
     if "\0" in text:
         raise SetupError(f"{str(file)!r} is not UTF-8 text; a candidate is a set of text files")
     return text
+
+
+def fault_of_files(files: Mapping[str, str]) -> str | None:
+    """What keeps files from becoming a candidate's folder, or None: unsafe paths, odd characters, too many bytes."""
+    try:
+        _check_paths(files)
+        sizes = [len(text.encode()) for text in files.values()]
+    except StoreError as fault:
+        return str(fault)
+    except UnicodeEncodeError as fault:
+        return f"a text that is no UTF-8: {fault.reason} at position {fault.start}"
+    long = next((part for name in files for part in name.split("/") if len(part.encode()) > _NAME_BYTES), None)
+    if long is not None:
+        return f"the name {long[:40]!r}… is longer than {_NAME_BYTES} bytes"
+    if max(sizes, default=0) > MAX_FILE_BYTES or sum(sizes) > MAX_FOLDER_BYTES:
+        return f"{sum(sizes)} bytes; at most {MAX_FILE_BYTES} in a file and {MAX_FOLDER_BYTES} in all"
+    return None
 
 
 def _check_paths(files: Mapping[str, str]) -> None:

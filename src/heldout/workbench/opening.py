@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,7 +22,7 @@ from heldout.models import CHECK_BOUND, Model, check_model, make_model
 from heldout.models.simulated import answer_key
 from heldout.records import Candidate, Spend, Task
 from heldout.rollouts import Engine, Executor, Progress, QuietProgress, make_executor
-from heldout.store import Journal, RunFolder, RunLock, read_folder
+from heldout.store import Journal, RunFolder, RunLock, read_folder, save_blob
 from heldout.store.events import Event, Prepared, RunResumed, RunStarted, SplitMade
 from heldout.tasks import TaskSet, load_source, load_tasks
 from heldout.workbench.guards import guard_harness, guard_model
@@ -111,6 +112,7 @@ def _make(config: RunConfig, stack: ExitStack) -> _Parts:
     with boundary(SetupError, f"the model {improver_config.name!r} cannot be made"):
         improver_model = guard_model(make_model(improver_config))
     stack.callback(improver_model.close)
+    _refuse_hasty_executor(config)
     executor = make_executor(config.executor)
     stack.callback(executor.close)
     with boundary(SetupError, f"the harness {solver.harness!r} cannot be made"):
@@ -175,6 +177,17 @@ def _check_models(config: RunConfig, parts: _Parts, ledger: Ledger) -> tuple[Spe
         spends.append(ledger.price(model.name, spend))
         reservation.settle(spends[-1])
     return tuple(spends)
+
+
+def _refuse_hasty_executor(config: RunConfig) -> None:
+    """A job that is killed while its model still retries would turn an outage into failures."""
+    model, executor = config.solver.model, config.executor
+    patience_s = model.timeout_s * (1 + model.retries)
+    if executor.kind == "process" and model.name != "simulated" and executor.timeout_s < patience_s:
+        raise SetupError(
+            f"executor.timeout_s = {executor.timeout_s:g} is less than what the model may take with its retries "
+            f"({patience_s:g} s): raise it, or lower solver.model.timeout_s or solver.model.retries"
+        )
 
 
 def _spare_tasks(config: RunConfig) -> int:
@@ -245,7 +258,13 @@ def _first_events(
 ) -> None:
     """What a run begins with, or the note that it goes on."""
     config, recorder = session.config, session.recorder
-    if recorder.find("run.started", "", RunStarted) is None:
+    begun = recorder.find("run.started", "", RunStarted)
+    if begun is not None and begun.config_digest != config_digest(config):
+        raise SetupError(
+            f"{str(folder.config)!r} was changed since the run began: its digest is {config_digest(config)[:12]}, and "
+            f"the journal says {begun.config_digest[:12]}. Restore it, or start another run."
+        )
+    if begun is None:
         started = RunStarted(
             run=folder.name,
             loop=config.loop,
@@ -263,3 +282,4 @@ def _first_events(
         recorder.add("run.resumed", RunResumed(events=len(events), dropped=dropped))
     split = SplitMade(roles=session.tasks.sizes, digest=session.tasks.plan_digest, dropped=session.tasks.dropped)
     recorder.record("split", split)
+    save_blob(folder.blobs, json.dumps(session.tasks.plan), name="splits.json")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from heldout.audit import last_result, open_sealed_role, score_every_candidate
+from heldout.audit import Opener, last_result, open_sealed_role, score_every_candidate
 from heldout.config import RunConfig, load_config
 from heldout.errors import BudgetExhausted, SetupError, StoreError
-from heldout.loops import Loop, load_loop, preset
+from heldout.loops import Loop, gain_over, load_loop, preset
 from heldout.report import RunSummary, summary, write_report
-from heldout.store import Index, RunFolder
+from heldout.store import Index, RunFolder, list_runs
 from heldout.store.events import AuditResult, RunFinished
 from heldout.workbench.opening import Opening, OpenRun, open_run
 from heldout.workbench.plan import plan
@@ -30,7 +31,7 @@ def run(config: RunConfig, opening: Opening) -> RunFolder:
         _search(opened, loop_class(opened.session))
         if config.audit.auto:
             _open_sealed_roles(opened, by=opening.command)
-        _score_oracle(opened)
+            _score_oracle(opened)
         folder = opened.folder
     _write_views(folder)
     return folder
@@ -52,7 +53,7 @@ def resume(opening: Opening, *, config: RunConfig | None = None) -> RunFolder:
 
 
 def audit(opening: Opening, *, again: bool = False) -> AuditResult:
-    """Open the audit role of a finished run: start against final, once."""
+    """Open the audit role of a finished run, once: start against final. Report roles and the oracle follow it."""
     folder = RunFolder.find(opening.folder)
     with open_run(folder.load_config(), opening) as opened:
         finished = _finished(opened)
@@ -62,7 +63,10 @@ def audit(opening: Opening, *, again: bool = False) -> AuditResult:
                 f"heldout run --resume --out {folder.path}"
             )
         start, final = (opened.session.store.load(digest) for digest in (finished.start, finished.final))
-        result = open_sealed_role(opened.session, "audit", start, final, by=opening.command, again=again)
+        opener = Opener(opening.command, again, partial(_opened_elsewhere, folder))
+        result = open_sealed_role(opened.session, "audit", start, final, opener=opener)
+        _open_sealed_roles(opened, by=opening.command)
+        _score_oracle(opened)
     _write_views(folder)
     return result
 
@@ -93,6 +97,7 @@ def _search(opened: OpenRun, loop: Loop) -> None:
             final=found.final.candidate.digest,
             start_select=found.start.mean,
             final_select=found.final.mean,
+            select_gain=gain_over(found.start, found.final),
             elapsed_s=session.ledger.elapsed_s(),
         ),
     )
@@ -117,10 +122,19 @@ def _open_sealed_roles(opened: OpenRun, *, by: str) -> None:
     if not session.known(finished.start):
         return  # the budget ended before the start was scored: nothing to audit
     start, final = session.store.load(finished.start), session.store.load(finished.final)
+    opener = Opener(by, elsewhere=partial(_opened_elsewhere, opened.folder))
     for role in ("audit", *session.config.tasks.reports):
         result = last_result(session, role)
         if result is None or (result.start, result.final) != (start.digest, final.digest):
-            open_sealed_role(session, role, start, final, by=by)
+            open_sealed_role(session, role, start, final, opener=opener)
+
+
+def _opened_elsewhere(folder: RunFolder, tasks_digest: str) -> int:
+    """Runs in the same folder that have opened these tasks; their journals are searched as text, which is quick."""
+    here = folder.path.resolve()
+    beside = [run for run in list_runs(here.parent) if run.path.resolve() != here and run.events.is_file()]
+    wanted = f'"tasks_digest":"{tasks_digest}"'.encode()
+    return sum(wanted in run.events.read_bytes() for run in beside)
 
 
 def _score_oracle(opened: OpenRun) -> None:
