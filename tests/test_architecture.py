@@ -17,7 +17,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "heldout"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
-    *("errors", "records", "config", "registry", "ledger"),
+    *("errors", "records", "options", "config", "registry", "ledger"),
     *("stats", "store", "sandbox", "models", "tasks", "worlds", "benchmarks", "harness", "rollouts"),
     *("probes", "skills"),
     *("improvers", "gates", "training", "loops", "audit", "report", "workbench", "studies", "dashboard", "cli"),

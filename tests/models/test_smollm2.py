@@ -251,5 +251,5 @@ def test_missing_parts_say_which_command_brings_them(monkeypatch: pytest.MonkeyP
 
 
 def test_unknown_options_are_refused() -> None:
-    with pytest.raises(SetupError, match="there is n_ctx, threads"):
+    with pytest.raises(SetupError, match="allowed are n_ctx, threads"):
         SmolLM2Model(ModelConfig(name="smollm2", options={"gpu": 1}))

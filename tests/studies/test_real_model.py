@@ -14,7 +14,16 @@ from heldout.studies.winners_curse.real_claims import real_claims
 from heldout.studies.winners_curse.real_model import RealResult
 from heldout.studies.winners_curse.real_tables import RealRun, inflation, real_tables
 
-PLAN = RealPlan(model="simulated", gold={"questions": 40}, sizes=(16,), seeds=1, generations=2, train=32, audit=30)
+PLAN = RealPlan(
+    rules=("greedy", "select_confirm"),
+    model="simulated",
+    gold={"questions": 40},
+    sizes=(16,),
+    seeds=1,
+    generations=2,
+    train=32,
+    audit=30,
+)
 
 
 @pytest.fixture(scope="module")
@@ -111,4 +120,4 @@ def test_a_config_holds_no_path_of_the_users_data_folder(monkeypatch: pytest.Mon
     assert all(config.tasks.path is None for config in plan.configs())
     monkeypatch.setenv("HELDOUT_DATA", str(tmp_path / "elsewhere"))
     assert set(RealPlan().gold) == {"questions"}
-    assert len(list(RealPlan().configs())) == 2 * 2 * 3
+    assert len(list(RealPlan().configs())) == 2 * 3, "two sizes, three seeds"

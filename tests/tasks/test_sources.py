@@ -145,7 +145,7 @@ def test_unknown_options_are_refused_with_what_is_allowed(tmp_path: Path) -> Non
     path = write_jsonl(tmp_path / "t.jsonl", {"input": "a", "reference": "x"})
     message = fault("jsonl", path, inptu="q")
     assert "inptu" in message
-    assert "Allowed: id, input, reference" in message
+    assert "allowed are id, input, reference" in message
     assert "set tasks.seed" in fault("jsonl", path, seed=3)
     assert "unexpected keyword argument 'coding'; its options are codes" in fault("trec:6", path, coding=True)
 

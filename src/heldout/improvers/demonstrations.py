@@ -10,10 +10,10 @@ from pydantic import Field
 from heldout.config import ImproverConfig
 from heldout.harness import Prompt, read_prompt
 from heldout.improvers.base import View
-from heldout.improvers.options import read_options
 from heldout.improvers.phrases import PHRASES
 from heldout.improvers.prompt_moves import MOVES, Changed, Setting
 from heldout.models.base import Model
+from heldout.options import read_options
 from heldout.records import Candidate, Proposal, Record
 
 __all__ = ["DemonstrationsImprover", "DemonstrationsOptions"]
@@ -50,7 +50,7 @@ class DemonstrationsImprover:
 
     def __init__(self, config: ImproverConfig, model: Model | None = None) -> None:
         del model
-        self.options = read_options(config, DemonstrationsOptions)
+        self.options = read_options(DemonstrationsOptions, config.options, where=f"improver {config.kind!r}")
 
     def propose(self, view: View) -> Proposal | None:
         """A changed prompt. `HarnessError` where the incumbent's folder cannot be read."""

@@ -12,8 +12,8 @@ from heldout.errors import SetupError
 from heldout.harness import read_prompt
 from heldout.harness.prompt_files import INSTRUCTION_FILE
 from heldout.improvers.base import Failure, View
-from heldout.improvers.options import read_options
 from heldout.models.base import Message, Model, Request
+from heldout.options import read_options
 from heldout.records import Proposal, Record, Spend, TrainTask
 
 __all__ = ["RewriteImprover", "RewriteOptions"]
@@ -50,7 +50,7 @@ class RewriteImprover:
     def __init__(self, config: ImproverConfig, model: Model | None) -> None:
         if model is None:
             raise SetupError("improver.kind = 'rewrite' needs a model: set improver.model")
-        self.options = read_options(config, RewriteOptions)
+        self.options = read_options(RewriteOptions, config.options, where=f"improver {config.kind!r}")
         self._model = model
 
     def propose(self, view: View) -> Proposal:

@@ -15,9 +15,9 @@ from heldout.errors import ImproverError
 from heldout.harness import read_prompt
 from heldout.harness.prompt_files import INSTRUCTION_FILE
 from heldout.improvers.base import View
-from heldout.improvers.options import read_options
 from heldout.models.base import Model
 from heldout.models.simulated_skill import SkillLine
+from heldout.options import read_options
 from heldout.records import Proposal, Record
 
 __all__ = ["SimulatedImprover", "SimulatedImproverOptions"]
@@ -44,7 +44,7 @@ class SimulatedImprover:
 
     def __init__(self, config: ImproverConfig, model: Model | None = None) -> None:
         del model
-        self.options = read_options(config, SimulatedImproverOptions)
+        self.options = read_options(SimulatedImproverOptions, config.options, where=f"improver {config.kind!r}")
 
     def propose(self, view: View) -> Proposal:
         """One candidate; `ImproverError` where the incumbent states no simulated skill."""

@@ -76,6 +76,11 @@ class Session:
         """Whether a candidate of this content is already in the lineage."""
         return self.recorder.find("candidate", digest, CandidateAdded) is not None
 
+    def note_of(self, candidate: Candidate) -> str:
+        """What its improver said of a candidate in the lineage."""
+        added = self.recorder.find("candidate", candidate.digest, CandidateAdded)
+        return "" if added is None else added.note
+
     def candidates(self) -> list[str]:
         """Digests of every candidate in the lineage, in the order in which they came."""
         return [key for kind, key in self.recorder.steps if kind == "candidate"]

@@ -16,7 +16,7 @@ from heldout.loops.noise import measure_noise
 from heldout.loops.proposing import draw_failures, edit_size, nothing_proposed, propose, step_seed
 from heldout.loops.session import Scored, Session, gain_over, unscored
 from heldout.records import Candidate, Comparison, Decision, Verdict
-from heldout.stats import VarianceComponents, selection_overstatement, variance_components
+from heldout.stats import VarianceComponents, mean_measured, selection_overstatement, variance_components
 from heldout.store.events import Decided, NoiseEstimated, TrackMoved
 
 __all__ = ["WinnersCurse"]
@@ -129,7 +129,7 @@ class WinnersCurse:
         session = self.session
         for index, one in enumerate(scored):
             verdict = decision.verdict.value if index == decision.winner else "not the best"
-            session.history.append(Attempt(one.candidate.digest, "", one.mean, verdict))
+            session.history.append(Attempt(one.candidate.digest, session.note_of(one.candidate), one.mean, verdict))
         if decision.verdict is not Verdict.ACCEPT or decision.winner is None:
             return
         winner = scored[decision.winner]
@@ -147,7 +147,7 @@ class WinnersCurse:
         """Variance components from per-item outcomes (§4); they need two candidates."""
         if table.candidates.shape[0] < 2:
             return
-        estimate = variance_components(_task_means(table.incumbent), np.stack([*map(_task_means, table.candidates)]))
+        estimate = variance_components(mean_measured(table.incumbent), mean_measured(table.candidates))
         if estimate is None:
             return
         self.components += (estimate,)
@@ -158,13 +158,6 @@ def _calibrated(session: Session) -> list[Gate]:
     """The run's own rule and greedy, for comparison."""
     own = session.gate
     return [own] if own.name == "greedy" else [own, make_gate(GateConfig(kind="greedy"))]
-
-
-def _task_means(scores: np.ndarray) -> np.ndarray:
-    measured = ~np.isnan(scores)
-    counts = measured.sum(axis=1)
-    sums = np.where(measured, scores, 0.0).sum(axis=1)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 def _estimate(components: VarianceComponents, generation: int) -> NoiseEstimated:

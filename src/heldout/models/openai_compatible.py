@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from heldout.config import ModelConfig
 from heldout.errors import ModelError, SetupError
@@ -14,6 +14,7 @@ from heldout.models.base import Reply, Request
 from heldout.models.chat import ChatClient, Endpoint, chat_body, to_reply
 from heldout.models.choosing import choice_logprobs
 from heldout.models.retry import Backoff
+from heldout.options import read_options
 from heldout.records import Record, digest_of
 
 __all__ = ["OpenAICompatibleModel", "OpenAIOptions"]
@@ -49,7 +50,7 @@ class OpenAICompatibleModel:
         if not model:
             raise SetupError(f"{config.name!r} names no model; for example openai:qwen2.5-7b-instruct")
         self._config = config
-        self._options = _options(config)
+        self._options = read_options(OpenAIOptions, config.options, where=f"model {config.name!r}")
         self._client = ChatClient(
             Endpoint(url=_url(config), model=model, timeout_s=config.timeout_s, api_key_env=config.api_key_env),
             Backoff(retries=config.retries, sleep=sleep),
@@ -94,15 +95,6 @@ class OpenAICompatibleModel:
                 f"set solver.answer=generate, or options.can_choose=false for this model"
             )
         return reply.model_copy(update={"choice_logprobs": choice_logprobs(request.choices, reply.top_logprobs[0])})
-
-
-def _options(config: ModelConfig) -> OpenAIOptions:
-    try:
-        return OpenAIOptions.model_validate(dict(config.options))
-    except ValidationError as cause:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in cause.errors())
-        allowed = ", ".join(OpenAIOptions.model_fields)
-        raise SetupError(f"options of model {config.name!r}: {faults}; there is {allowed}") from cause
 
 
 def _url(config: ModelConfig) -> str:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from heldout.config import ModelConfig
-from heldout.errors import SetupError
 from heldout.models.base import Message, Reply, Request
 from heldout.models.simulated_prompt import PromptSkill, prompt_skill
 from heldout.models.simulated_skill import ItemDraws, SkillLine, item_draws, probability_right, salted_draw
+from heldout.options import read_options
 from heldout.records import Record, digest_of
 
 __all__ = ["SimulatedModel", "SimulatedOptions", "answer_key"]
@@ -87,10 +87,7 @@ class SimulatedModel:
     simulated = True
 
     def __init__(self, config: ModelConfig, answer_key: Mapping[str, str] | None = None) -> None:
-        try:
-            self.options = SimulatedOptions.model_validate(config.options)
-        except ValidationError as cause:
-            raise SetupError(_explain(cause)) from cause
+        self.options = read_options(SimulatedOptions, config.options, where="model 'simulated'")
         self._temperature = config.temperature
         self._key = dict(answer_key or {})
         self._settings = _Settings(_closed_set(self._key), self.options.base_skill, self.options.redraw)
@@ -155,11 +152,6 @@ class SimulatedModel:
     def _volatility(self, temperature: float | None) -> float:
         asked = self._temperature if temperature is None else temperature
         return max(self.options.nondeterminism, min(1.0, asked))
-
-
-def _explain(cause: ValidationError) -> str:
-    faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in cause.errors())
-    return f"model.options of 'simulated': {faults}; allowed are {', '.join(SimulatedOptions.model_fields)}"
 
 
 def _skill(reading: _Reading, right: str) -> float:

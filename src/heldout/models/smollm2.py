@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from heldout.config import ModelConfig
 from heldout.errors import ModelError, SetupError, boundary
@@ -20,6 +20,7 @@ from heldout.models.chat import ChatClient, Endpoint, chat_body, to_reply
 from heldout.models.choosing import log_sum
 from heldout.models.llama_server import Address, LlamaServer, ServerSettings
 from heldout.models.retry import Backoff, Transient
+from heldout.options import read_options
 from heldout.records import Record, digest_of
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class SmolLM2Model:
     simulated = False
 
     def __init__(self, config: ModelConfig) -> None:
-        options = _options(config)
+        options = read_options(SmolLM2Options, config.options, where=f"model {config.name!r}")
         settings = ServerSettings(weights=_weights(), alias=_ALIAS, n_ctx=options.n_ctx, threads=options.threads)
         self._config = config
         self._server = LlamaServer(settings)
@@ -275,15 +276,6 @@ def _copy(config: ModelConfig, server: LlamaServer) -> SmolLM2Model:
     model._server = server
     model._pinned = None
     return model
-
-
-def _options(config: ModelConfig) -> SmolLM2Options:
-    try:
-        return SmolLM2Options.model_validate(dict(config.options))
-    except ValidationError as cause:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in cause.errors())
-        allowed = ", ".join(SmolLM2Options.model_fields)
-        raise SetupError(f"options of model {config.name!r}: {faults}; there is {allowed}") from cause
 
 
 def _weights() -> Path:

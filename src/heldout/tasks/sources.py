@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import ValidationError
-
 from heldout.config import TasksConfig
 from heldout.errors import SetupError, TaskError, boundary
+from heldout.options import read_options
 from heldout.records import Record
 from heldout.registry import load
 from heldout.tasks.base import Item, TaskSource
@@ -74,7 +73,7 @@ class FileSource(ABC):
         if path is None:
             raise SetupError(f"the source {self.kind!r} reads a file: set tasks.path to it")
         self.path = Path(path)
-        self.options = _checked_options(self.kind, options)
+        self.options = read_options(FileOptions, options, where=f"task source {self.kind!r}")
         self.description = self.options.description
         self.instruction = self.options.instruction
         wanted = self.options.labels
@@ -220,13 +219,3 @@ def _is_unicode(item: Item) -> bool:
 
 def _present(row: Row, field: str) -> bool:
     return row.fields.get(field) is not None
-
-
-def _checked_options(kind: str, options: Mapping[str, Any]) -> FileOptions:
-    try:
-        return FileOptions.model_validate(options)
-    except ValidationError as cause:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in cause.errors())
-        raise SetupError(
-            f"tasks.options of {kind!r}: {faults}. Allowed: {', '.join(FileOptions.model_fields)}"
-        ) from cause

@@ -9,9 +9,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from heldout.errors import SetupError
+from heldout.options import read_options
 from heldout.records import Record
 from heldout.tasks.base import Item
 from heldout.tasks.duplicates import find_duplicates
@@ -57,10 +58,7 @@ class QuestionsSource:
     def __init__(self, *, path: str | None = None, seed: int = 0, **options: Any) -> None:
         if path is not None:
             raise SetupError(f"the source 'questions' is generated and reads no file, got tasks.path = {path!r}")
-        try:
-            self.options = QuestionsOptions.model_validate(options)
-        except ValidationError as cause:
-            raise SetupError(_explain(cause)) from cause
+        self.options = read_options(QuestionsOptions, options, where="task source 'questions'")
         self.seed = seed
 
     def items(self) -> Sequence[Item]:
@@ -108,9 +106,3 @@ def _draw(count: int, *, rng: random.Random, ood: bool) -> list[Item]:
 def _read(name: str) -> Mapping[str, Any]:
     text = files("heldout.worlds.questions").joinpath(name).read_text(encoding="utf-8")
     return tomllib.loads(text)
-
-
-def _explain(cause: ValidationError) -> str:
-    allowed = ", ".join(QuestionsOptions.model_fields)
-    faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in cause.errors())
-    return f"tasks.options of the source 'questions': {faults}; allowed are {allowed}"
