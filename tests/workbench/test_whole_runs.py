@@ -13,7 +13,7 @@ from run_events import of_kind, paid, rows_file
 from heldout.config import RunConfig, load_config
 from heldout.errors import SetupError, StoreError, TaskError
 from heldout.gates import GATES
-from heldout.report import summary
+from heldout.report import Fate, candidates, summary
 from heldout.store import Index, RunFolder, RunLock
 from heldout.store.events import AuditResult
 from heldout.tasks import load_source
@@ -218,6 +218,10 @@ def test_a_pilot_gives_the_bayes_gate_its_prior(tiny: Config, finish: Finish) ->
     assert next(data["generation"] for data in of_kind(folder, "noise.estimated")) == 0
     assert paid(folder, "pilot") <= 30 * 5
     assert paid(folder, "pilot") > 30
+    with Index.open(folder.path) as index:
+        rows = candidates(index.connection)
+    assert [row.fate for row in rows[:3]] == [Fate.START, Fate.PENDING, Fate.PENDING]
+    assert rows[0].digest == of_kind(folder, "run.finished")[0]["start"]
 
 
 def test_fresh_tasks_are_used_once(tiny: Config, finish: Finish) -> None:

@@ -142,6 +142,7 @@ def candidates(connection: sqlite3.Connection, *, known: Means | None = None) ->
     found = means(connection) if known is None else known
     gold = _gold(connection, found)
     decided = _decisions(connection)
+    origin = _start(connection)
     parents = {one.digest: one.parent for one in reversed(payloads(connection, CandidateAdded))}
     seen: set[tuple[int, str | None]] = set()
     rows = []
@@ -149,7 +150,7 @@ def candidates(connection: sqlite3.Connection, *, known: Means | None = None) ->
         decision = _decision_on(proposed, decided)
         twin = (proposed.generation, proposed.digest) in seen
         seen.add((proposed.generation, proposed.digest))
-        fate, reason = _fate(proposed, decision, twin=twin)
+        fate, reason = _fate(proposed, decision, twin=twin, origin=origin)
         digest = proposed.digest or ""
         select = found.get((SELECT, digest), _NOTHING)
         incumbent = found.get((SELECT, decision.incumbent), _NOTHING).value if decision else None
@@ -176,9 +177,10 @@ def _proposals(connection: sqlite3.Connection) -> list[Proposed]:
     added = [
         Proposed(generation=one.generation, index=one.index, digest=one.digest, note=one.note)
         for one in payloads(connection, CandidateAdded)
-        if (one.generation, one.index) not in proposed
+        if one.digest not in {proposal.digest for proposal in proposed.values()}
     ]
-    return sorted([*proposed.values(), *added], key=lambda one: (one.generation, one.index))
+    # The start first, also before a pilot's candidates, which are of generation 0 too.
+    return [*added[:1], *sorted([*proposed.values(), *added[1:]], key=lambda one: (one.generation, one.index))]
 
 
 def _decision_on(proposed: Proposed, decided: Sequence[Decided]) -> Decided | None:
@@ -187,12 +189,14 @@ def _decision_on(proposed: Proposed, decided: Sequence[Decided]) -> Decided | No
     return weighed[0] if weighed else None
 
 
-def _fate(proposed: Proposed, decided: Decided | None, *, twin: bool) -> tuple[Fate, str]:
+def _fate(proposed: Proposed, decided: Decided | None, *, twin: bool, origin: str | None) -> tuple[Fate, str]:
     """`twin`: the same files were already proposed in this generation."""
     if proposed.digest is None:
         return Fate.INVALID, proposed.error or "the improver returned nothing that can be used"
-    if proposed.generation == 0:
+    if proposed.digest == origin:
         return Fate.START, "where the run began; it stays in the final pool"
+    if proposed.generation == 0:
+        return Fate.PENDING, "a pilot candidate: measured for the gate's prior, and never up for acceptance"
     chosen = decided is not None and decided.winner == proposed.digest
     if twin or (proposed.duplicate_of is not None and not chosen):
         return Fate.DUPLICATE, "the same files were proposed before"
