@@ -18,6 +18,7 @@ from scripted_solver import is_check, served, skilled
 
 from heldout.cli import main
 from heldout.config import RunConfig, load_config
+from heldout.errors import SetupError
 from heldout.store import RunFolder, read_events
 from heldout.store.toml import toml_text
 from heldout.testing.scripted_server import ScriptedReply, ScriptedServer, SeenRequest
@@ -225,7 +226,7 @@ class TestProcesses:
                 small(
                     tiny,
                     served(server.url),
-                    {"solver": {"harness": "hanging_harness:Harness"}},
+                    {"solver": {"harness": "hanging_harness:Harness", "model": {"timeout_s": 2, "retries": 0}}},
                     {"executor": {"kind": "process", "workers": 6, "timeout_s": 4}, "noise": {"tasks": 0}},
                 )
             )
@@ -239,6 +240,11 @@ class TestProcesses:
         children = [int(path.stem) for path in tmp_path.glob("*.pid")]
         assert len(children) >= len(hung)
         assert all(gone(pid) for pid in children)
+
+    def test_a_limit_below_the_models_own_patience_is_refused(self, tiny: Config, finish: Finish) -> None:
+        hasty = {"executor": {"kind": "process", "timeout_s": 4}}
+        with pytest.raises(SetupError, match=r"executor\.timeout_s = 4 is less than what the model may take"):
+            finish(tiny(served("http://127.0.0.1:1/v1"), hasty))
 
     @pytest.mark.parametrize("kind", ["inline", "threads", pytest.param("process", marks=pytest.mark.slow)])
     def test_a_harness_that_raises_fails_the_task_under_every_executor(
