@@ -21,6 +21,10 @@ from heldout.records import Record
 __all__ = ["LockHolder", "RunLock"]
 
 
+_PATIENCE, _PAUSE_S = 60, 0.05
+"""How often, and after how long, the lock of a dead process is tried again."""
+
+
 class LockHolder(Record):
     """Who holds a run folder: the content of `writer.lock`."""
 
@@ -56,12 +60,19 @@ class RunLock:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         except OSError as cause:
             raise SetupError(f"cannot write in {str(path.parent)!r}: {cause.strerror}") from cause
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as cause:
-            text = os.pread(descriptor, 65536, 0)
-            os.close(descriptor)
-            raise SetupError(f"{str(path.parent)!r} is being written by {_name(text)}; one writer at a time") from cause
+        for patience in range(_PATIENCE, -1, -1):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as cause:
+                text = os.pread(descriptor, 65536, 0)
+                # A fork of a writer that was killed this instant has not dropped its copy of the lock yet.
+                if patience and _is_gone(text):
+                    time.sleep(_PAUSE_S)
+                    continue
+                os.close(descriptor)
+                who = _name(text)
+                raise SetupError(f"{str(path.parent)!r} is being written by {who}; one writer at a time") from cause
         command = " ".join(sys.argv).encode(errors="replace").decode()
         holder = LockHolder(pid=os.getpid(), host=socket.gethostname(), command=command, since=time.time())
         # On a full disk the lock holds all the same; only its holder's name is missing.
@@ -88,6 +99,18 @@ class RunLock:
 def _forget(lock: RunLock | None) -> None:
     if lock is not None:
         lock.release()
+
+
+def _is_gone(text: bytes) -> bool:
+    """Whether the named holder was a process of this machine and has ended."""
+    try:
+        holder = LockHolder.model_validate_json(text)
+        os.kill(holder.pid, 0)
+    except ProcessLookupError:
+        return holder.host == socket.gethostname()
+    except (ValidationError, PermissionError):
+        return False
+    return False
 
 
 def _name(text: bytes) -> str:
