@@ -11,7 +11,23 @@ from typing import Any
 from heldout.store import RunFolder, read_events
 from heldout.testing.scripted_server import ScriptedReply, SeenRequest
 
-__all__ = ["Fault", "asked", "is_check", "served", "skilled", "spent"]
+__all__ = [
+    "DOWN",
+    "SECRET",
+    "Fault",
+    "asked",
+    "is_check",
+    "kinds",
+    "served",
+    "shown",
+    "skilled",
+    "skilled_by_rows",
+    "spent",
+]
+
+SECRET = "sk-this-must-never-be-seen-4711"
+
+DOWN = ScriptedReply(text="the server is down", status=500)
 
 Fault = Callable[[SeenRequest], ScriptedReply | None]
 """What to answer instead, or None."""
@@ -65,3 +81,19 @@ def spent(folder: RunFolder) -> Mapping[str, float]:
             total["cost_usd"] += spend.get("cost_usd", 0.0)
             total["evaluations"] += spend.get("evaluations", 0)
     return total
+
+
+def skilled_by_rows(
+    rows: Path, tiny: Callable[[], object], fault: Fault | None = None, **more: Any
+) -> Callable[[SeenRequest], ScriptedReply]:
+    tiny()  # writes the rows
+    return skilled(rows, fault=fault, **more)
+
+
+def kinds(folder: RunFolder) -> list[str]:
+    return [event.kind for event in read_events(folder.events)]
+
+
+def shown(request: SeenRequest) -> bool:
+    """Whether the request has demonstrations, as those of the start have not."""
+    return len(request.body["messages"]) > 2

@@ -8,16 +8,16 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from run_events import of_kind
-from scripted_solver import asked, is_check, served, skilled, spent
+from scripted_solver import DOWN, SECRET, asked, is_check, kinds, served, skilled_by_rows, spent
 
 from heldout.cli import main
 from heldout.config import RunConfig
 from heldout.report import ledger_rows
-from heldout.store import Index, RunFolder, read_events
+from heldout.store import Index, RunFolder
 from heldout.store.toml import toml_text
 from heldout.tasks import load_tasks
 from heldout.testing.scripted_server import ScriptedReply, ScriptedServer, SeenRequest
@@ -26,10 +26,6 @@ from heldout.workbench import Opening, audit, resume, run
 Config = Callable[..., RunConfig]
 Finish = Callable[[RunConfig], RunFolder]
 Command = Callable[..., tuple[int, str, str]]
-
-SECRET = "sk-this-must-never-be-seen-4711"
-
-DOWN = ScriptedReply(text="the server is down", status=500)
 
 
 @pytest.fixture
@@ -131,7 +127,7 @@ class TestTheFirstRequest:
         assert not (tmp_path / "r").exists()
 
     def test_a_resume_without_its_server_changes_nothing(self, heldout: Command, tiny: Config, rows: Path) -> None:
-        with ScriptedServer(skilled_(rows, tiny)) as server:
+        with ScriptedServer(skilled_by_rows(rows, tiny)) as server:
             config = tiny(served(server.url))
             assert heldout(config, "audit.auto=false")[0] == 0
         folder = RunFolder(rows.parent / "r")
@@ -154,7 +150,9 @@ class TestTheFirstRequest:
 def test_the_key_is_in_no_file_and_no_message(heldout: Command, tiny: Config, rows: Path) -> None:
     quoting = ScriptedReply(text=f"who is {SECRET}? " * 20, status=500)
     broken = some(tiny, select=2, audit=3)
-    with ScriptedServer(skilled_(rows, tiny, lambda request: quoting if asked(request) in broken else None)) as server:
+    with ScriptedServer(
+        skilled_by_rows(rows, tiny, lambda request: quoting if asked(request) in broken else None)
+    ) as server:
         code, out, err = heldout(tiny(served(server.url, api_key_env="TEST_MODEL_KEY")), "--json")
         assert {seen.headers["authorization"] for seen in server.requests} == {f"Bearer {SECRET}"}
     assert code == 0
@@ -163,13 +161,6 @@ def test_the_key_is_in_no_file_and_no_message(heldout: Command, tiny: Config, ro
     assert errors
     assert all("who is ***?" in error for error in errors)
     assert nowhere(rows.parent / "r", SECRET[:12])
-
-
-def skilled_(
-    rows: Path, tiny: Config, fault: Callable[[SeenRequest], ScriptedReply | None] | None = None, **more: Any
-) -> Callable[[SeenRequest], ScriptedReply]:
-    tiny()  # writes the rows
-    return skilled(rows, fault=fault, **more)
 
 
 def some(tiny: Config, *, select: int = 0, audit: int = 0) -> set[str]:
@@ -196,7 +187,7 @@ class TestSomeTasksFail:
         self, tiny: Config, finish: Finish, rows: Path, reply: ScriptedReply
     ) -> None:
         broken = some(tiny, select=2, audit=3)
-        with ScriptedServer(skilled_(rows, tiny, lambda one: reply if asked(one) in broken else None)) as server:
+        with ScriptedServer(skilled_by_rows(rows, tiny, lambda one: reply if asked(one) in broken else None)) as server:
             folder = finish(tiny(served(server.url), {"executor": {"kind": "threads", "workers": 4}}))
         outcomes = of_kind(folder, "outcome")
         texts = {row["id"]: row["input"] for row in map(json.loads, rows.read_text().splitlines())}
@@ -220,7 +211,7 @@ class TestSomeTasksFail:
         self, heldout: Command, tiny: Config, rows: Path
     ) -> None:
         broken = some(tiny, select=3)
-        with ScriptedServer(skilled_(rows, tiny, lambda one: DOWN if asked(one) in broken else None)) as server:
+        with ScriptedServer(skilled_by_rows(rows, tiny, lambda one: DOWN if asked(one) in broken else None)) as server:
             code, out, _ = heldout(tiny(served(server.url)), "--json")
         folder = RunFolder(rows.parent / "r")
         assert code == 0
@@ -231,7 +222,7 @@ class TestSomeTasksFail:
         self, heldout: Command, tiny: Config, rows: Path
     ) -> None:
         broken = some(tiny, audit=5)
-        with ScriptedServer(skilled_(rows, tiny, lambda one: DOWN if asked(one) in broken else None)) as server:
+        with ScriptedServer(skilled_by_rows(rows, tiny, lambda one: DOWN if asked(one) in broken else None)) as server:
             assert heldout(tiny(served(server.url)))[0] == 0
         (result,) = of_kind(RunFolder(rows.parent / "r"), "audit")
         assert (result["verdict"], result["n_tasks"], result["missing"]) == ("undecided", 15, 5)
@@ -247,10 +238,10 @@ class TestSomeTasksFail:
             times[asked(request)] += 1
             return FAULTS["429 forever"] if asked(request) in stormy and times[asked(request)] == 1 else None
 
-        with ScriptedServer(skilled_(rows, tiny, fault)) as server:
+        with ScriptedServer(skilled_by_rows(rows, tiny, fault)) as server:
             folder = finish(tiny(served(server.url, retries=2), {"executor": {"kind": "threads", "workers": 16}}))
             assert spent(folder)["calls"] == len(server.requests)
-        with ScriptedServer(skilled_(rows, tiny)) as server:
+        with ScriptedServer(skilled_by_rows(rows, tiny)) as server:
             calm = finish(tiny(served(server.url)))
         assert all("score" in data for data in of_kind(folder, "outcome"))
         assert of_kind(folder, "decision") == of_kind(calm, "decision")
@@ -278,10 +269,6 @@ def cut(folder: RunFolder, to: Path, *, lines: int) -> RunFolder:
     return copy
 
 
-def kinds(folder: RunFolder) -> list[str]:
-    return [event.kind for event in read_events(folder.events)]
-
-
 def steps(folder: RunFolder) -> list[Any]:
     """What a run decided, without what it cost."""
     return [of_kind(folder, kind) for kind in ("candidate", "decision", "track.moved")] + [
@@ -293,7 +280,7 @@ class TestAnOutage:
     """Everything fails after the start was measured."""
 
     def test_rejects_nothing_and_ends_without_a_crash(self, heldout: Command, tiny: Config, rows: Path) -> None:
-        with ScriptedServer(skilled_(rows, tiny, Outage())) as server:
+        with ScriptedServer(skilled_by_rows(rows, tiny, Outage())) as server:
             code, out, err = heldout(tiny(served(server.url)), "--json")
         assert (code, err) == (0, "")
         found = json.loads(out)
@@ -327,7 +314,7 @@ class TestAnOutage:
                 return DOWN
             return ScriptedReply(text=f"Think about number {request.body['seed'] % 97} and answer in one word.")
 
-        with ScriptedServer(improver) as proposer, ScriptedServer(skilled_(rows, tiny)) as server:
+        with ScriptedServer(improver) as proposer, ScriptedServer(skilled_by_rows(rows, tiny)) as server:
             rewrite = {"kind": "rewrite", "model": served(proposer.url)["solver"]["model"]}
             config = tiny(served(server.url), {"improver": rewrite})
             folder = finish(config)
@@ -345,7 +332,7 @@ class TestAnOutage:
         self, tiny: Config, finish: Finish, rows: Path, tmp_path: Path
     ) -> None:
         outage = Outage()
-        with ScriptedServer(skilled_(rows, tiny, outage)) as server:
+        with ScriptedServer(skilled_by_rows(rows, tiny, outage)) as server:
             config = tiny(served(server.url))
             broken = finish(config)
             outage.lasts = False
@@ -369,7 +356,7 @@ class TestAnOutage:
             # By the whole prompt, so that a candidate misses other tasks than the start.
             return DOWN if down and sum(str(request.body["messages"]).encode()) % 5 == 0 else None
 
-        with ScriptedServer(skilled_(rows, tiny, fault)) as server:
+        with ScriptedServer(skilled_by_rows(rows, tiny, fault)) as server:
             small = {"train": 12, "select": 16, "audit": 8}
             config = tiny(served(server.url), {"tasks": small, "gate": {"kind": gate, "fresh": 4}})
             broken = finish(config)
@@ -392,7 +379,7 @@ class TestAnOutage:
         def fault(request: SeenRequest) -> ScriptedReply | None:
             return DOWN if down and asked(request) in sealed else None
 
-        with ScriptedServer(skilled_(rows, tiny, fault)) as server:
+        with ScriptedServer(skilled_by_rows(rows, tiny, fault)) as server:
             folder = finish(tiny(served(server.url)))
             (result,) = of_kind(folder, "audit")
             assert (result["verdict"], result["n_tasks"], result["missing"]) == ("undecided", 0, 20)
@@ -406,7 +393,7 @@ class TestAnOutage:
 
     def test_from_the_first_task_on_is_told_and_resumed(self, heldout: Command, tiny: Config, rows: Path) -> None:
         outage = Outage(start="nothing is spared")
-        with ScriptedServer(skilled_(rows, tiny, outage)) as server:
+        with ScriptedServer(skilled_by_rows(rows, tiny, outage)) as server:
             config = tiny(served(server.url))
             code, _, err = heldout(config)
             assert code == 1
@@ -425,7 +412,7 @@ class TestAnOutage:
             shown = len(request.body["messages"]) > 2
             return ScriptedReply(status=401, text="expired") if withdrawn and shown else None
 
-        with ScriptedServer(skilled_(rows, tiny, fault)) as server:
+        with ScriptedServer(skilled_by_rows(rows, tiny, fault)) as server:
             config = tiny(served(server.url), {"executor": {"kind": "threads", "workers": 4}})
             code, _, err = heldout(config)
             assert code == 2
@@ -434,109 +421,3 @@ class TestAnOutage:
             assert heldout(config, "--resume")[0] == 0
             whole = run(config, Opening(rows.parent / "whole", command="test"))
         assert steps(RunFolder(rows.parent / "r")) == steps(whole)
-
-
-class TestBudgets:
-    """Sixteen requests in flight on a slow server, and no limit is passed."""
-
-    THREADS: ClassVar[dict[str, Any]] = {"executor": {"kind": "threads", "workers": 16}, "search": {"generations": 40}}
-
-    @pytest.mark.parametrize(
-        ("limit", "field", "value"),
-        [
-            ("calls", "calls", 170),
-            ("tokens", "tokens", 25000),
-            ("dollars", "cost_usd", 0.3),
-            ("evaluations", "evaluations", 150),
-        ],
-    )
-    def test_a_limit_is_never_passed_and_the_audit_has_its_share(
-        self, heldout: Command, tiny: Config, rows: Path, limit: str, field: str, value: float
-    ) -> None:
-        prices = {"openai:test": {"input": 10.0, "output": 40.0}}
-        budget = {"budget": {limit: value, "prices": prices}}
-
-        def script(request: SeenRequest) -> ScriptedReply:
-            size = sum(len(message["content"]) for message in request.body["messages"])
-            reply = solve(request)
-            return ScriptedReply(text=reply.text, delay_s=0.01, usage=(size // 3, 3))
-
-        solve = skilled_(rows, tiny)
-        with ScriptedServer(script) as server:
-            code, out, _ = heldout(tiny(served(server.url), self.THREADS, budget), "--json")
-            requests = len(server.requests)
-            reported = sum(
-                sum(len(message["content"]) for message in seen.body["messages"]) // 3 + 3 for seen in server.requests
-            )
-        folder = RunFolder(rows.parent / "r")
-        total = spent(folder)
-        assert code == 3
-        assert f"budget.{limit} = {value:g} leaves no room" in json.loads(out)["stop_reason"]
-        assert (total["calls"], total["tokens"]) == (requests, reported)
-        assert total[field] <= value
-        # Bounds are one token a byte, and sixteen of them stay free: a small limit is used less.
-        assert total[field] >= 0.4 * value, "the limit was hardly used"
-        (result,) = of_kind(folder, "audit")
-        assert result["verdict"] == "unchanged" or result["n_tasks"] == 20
-        assert json.loads(out)["spend"]["calls"] == requests
-
-    def test_a_limit_on_calls_holds_for_retries_too(self, heldout: Command, tiny: Config, rows: Path) -> None:
-        def fault(request: SeenRequest) -> ScriptedReply | None:
-            return DOWN if sum(asked(request).encode()) % 4 == 0 else None
-
-        budget = {"budget": {"calls": 150}, "tasks": {"select": 8, "audit": 10}, "noise": {"tasks": 0}}
-        with ScriptedServer(skilled_(rows, tiny, fault)) as server:
-            code, _, _ = heldout(tiny(served(server.url, retries=1), self.THREADS, budget))
-            requests = len(server.requests)
-        assert code == 3
-        assert requests <= 150
-        assert spent(RunFolder(rows.parent / "r"))["calls"] == requests
-
-    def test_a_limit_on_elapsed_time_leaves_time_for_the_audit(
-        self, heldout: Command, tiny: Config, rows: Path
-    ) -> None:
-        slow = {"executor": {"kind": "threads", "workers": 4}, "search": {"generations": 200}}
-        with ScriptedServer(skilled_(rows, tiny, delay_s=0.05)) as server:
-            code, out, _ = heldout(tiny(served(server.url), slow, {"budget": {"wall_s": 4}}), "--json")
-        folder = RunFolder(rows.parent / "r")
-        events = list(read_events(folder.events))
-        opened = [event.at for event in events if event.kind == "outcome"]
-        assert code == 3
-        assert "budget.wall_s = 4 leaves no room" in json.loads(out)["stop_reason"]
-        # A request in flight may end after the limit; none may start.
-        assert opened[-1] - events[0].at <= 4 + 0.5
-        (result,) = of_kind(folder, "audit")
-        assert result["verdict"] == "unchanged" or result["n_tasks"] >= 16
-
-    def test_the_first_request_of_every_opening_is_in_the_ledger(
-        self, heldout: Command, tiny: Config, rows: Path
-    ) -> None:
-        with ScriptedServer(skilled_(rows, tiny)) as server:
-            config = tiny(served(server.url), {"budget": {"prices": {"openai:test": {"input": 1.0, "output": 1.0}}}})
-            heldout(config)
-            heldout(config, "--resume")
-            checks = sum(is_check(seen) for seen in server.requests)
-            requests = len(server.requests)
-        folder = RunFolder(rows.parent / "r")
-        recorded = [data for data in of_kind(folder, "prepared") if data["purpose"] == "check"]
-        assert checks == len(recorded) == len({data["key"] for data in recorded}) == 2
-        assert recorded[0]["spend"] == {"calls": 1, "tokens_in": 7, "tokens_out": 3, "cost_usd": pytest.approx(1e-5)}
-        assert spent(folder)["calls"] == requests
-        with Index.open(folder.path) as index:
-            rows_of = {row.purpose: row.spend.calls for row in ledger_rows(index.connection)}
-        assert rows_of["check"] == 2
-        assert kinds(folder)[0] == "run.started"
-
-    def test_a_resume_asks_nothing_where_the_budget_has_no_room(
-        self, heldout: Command, tiny: Config, rows: Path
-    ) -> None:
-        with ScriptedServer(skilled_(rows, tiny)) as server:
-            config = tiny(served(server.url), {"budget": {"calls": 14}})
-            assert heldout(config)[0] == 3
-            paid = len(server.requests)
-            assert paid == 13  # the check and the start; the audit of 40 does not fit
-            assert heldout(config, "budget.calls=13", "--resume")[0] == 3
-            assert len(server.requests) == paid
-
-    def test_a_simulation_is_not_asked(self, tiny: Config, finish: Finish) -> None:
-        assert all(data["purpose"] != "check" for data in of_kind(finish(tiny()), "prepared"))
