@@ -232,7 +232,7 @@ class TestLooking:
         assert "No runs" in heldout("runs")[1]
         first = json.loads(heldout(*own(rows), "--json", "--out", "runs/one")[1])
         assert "one" in heldout("runs")[1]
-        assert json.loads(heldout("runs", "--json")[1])[0]["run"] == "one"
+        assert json.loads(heldout("runs", "--json")[1])["runs"][0]["run"] == "one"
         assert json.loads(heldout("show", "one", "--json")[1])["final"] == first["final"]
         assert "SIMULATION" in heldout("show", "one")[1]
         (tmp_path / "runs" / "one" / "report.html").unlink()
@@ -243,6 +243,22 @@ class TestLooking:
         assert code == 0
         assert (tmp_path / "best" / "instruction.md").is_file()
         assert heldout("export", "one", "--to", "folder", "--out", "best")[0] == 2
+
+    def test_one_damaged_run_hides_no_other(self, heldout: Run, rows: Path, tmp_path: Path) -> None:
+        heldout(*own(rows), "--out", "runs/good")
+        heldout(*own(rows), "--out", "runs/bad")
+        journal = tmp_path / "runs" / "bad" / "events.jsonl"
+        lines = journal.read_bytes().splitlines(keepends=True)
+        lines[30] = lines[30].replace(b'"seq":30', b'"seq":31')
+        journal.write_bytes(b"".join(lines))
+        code, out, err = heldout("runs", "--json")
+        assert code == 0
+        assert [one["run"] for one in json.loads(out)["runs"]] == ["good"]
+        assert "line 31" in err
+        assert heldout("show", "bad")[0] == 1, "an index from before the damage must not hide it"
+
+    def test_the_version(self, heldout: Run) -> None:
+        assert heldout("--version")[:2] == (0, "heldout 0.1.0\n")
 
     def test_audit_refuses_a_second_opening(self, heldout: Run, rows: Path) -> None:
         heldout(*own(rows, "audit.auto=false", "seed=3"), "--out", "r")
@@ -265,7 +281,7 @@ class TestLooking:
     def test_doctor_names_what_mends(self, heldout: Run) -> None:
         code, out, _ = heldout("doctor", "--json")
         assert code == 0
-        assert all(check["works"] or check["mend"] for check in json.loads(out))
+        assert all(check["works"] or check["mend"] for check in json.loads(out)["checks"])
 
     def test_every_command_has_help(self, heldout: Run) -> None:
         names = (

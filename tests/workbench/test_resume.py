@@ -60,6 +60,7 @@ def test_a_torn_last_line_is_dropped_and_told(tiny: Config, finish: Finish, tmp_
     resume(Opening(torn.path, command="again", resume=True))
     same_run(whole, torn)
     assert of_kind(torn, "run.resumed")[0]["dropped"]
+    assert "torn last line was dropped" in torn.report.read_text()
 
 
 @pytest.mark.slow

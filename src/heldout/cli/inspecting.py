@@ -12,9 +12,9 @@ import typer
 
 from heldout.cli.app import DONE, app
 from heldout.cli.printing import print_json, print_runs
-from heldout.errors import SetupError
-from heldout.report import RunSummary, print_summary, run_json, summary, write_report
-from heldout.store import Index, RunFolder, export_candidate, list_runs
+from heldout.errors import SetupError, StoreError
+from heldout.report import RUNNING, RunSummary, print_summary, run_json, summary, write_report
+from heldout.store import Index, RunFolder, export_candidate, list_runs, read_events
 
 __all__ = ["export_command", "report_command", "runs_command", "show_command"]
 
@@ -34,9 +34,16 @@ def runs_command(
 ) -> int:
     """List the runs in a folder, newest first."""
     begun = [run for run in list_runs(folder) if run.events.exists()]
-    found = [_summary(run) for run in sorted(begun, key=lambda run: run.events.stat().st_mtime, reverse=True)]
+    found, damaged = [], []
+    for run in sorted(begun, key=lambda run: run.events.stat().st_mtime, reverse=True):
+        try:
+            found.append(_summary(run))
+        except StoreError as error:
+            damaged.append(f"{run.path}: {error}")
+    for line in damaged:
+        sys.stderr.write(f"heldout: {line}\n")
     if as_json:
-        print_json([run_json(one) for one in found])
+        print_json([run_json(one) for one in found], name="runs")
     else:
         print_runs(found, folder=folder)
     return DONE
@@ -58,7 +65,9 @@ def show_command(run: Run, as_json: Json = False) -> int:
 @app.command("report")
 def report_command(run: Run, as_json: Json = False) -> int:
     """Write the run's HTML report anew and print its path."""
-    path = write_report(RunFolder.find(Path(run)).path)
+    folder = RunFolder.find(Path(run))
+    _summary(folder)
+    path = write_report(folder.path)
     sys.stdout.write((json.dumps({"report": str(path)}) if as_json else str(path)) + "\n")
     return DONE
 
@@ -73,7 +82,7 @@ def export_command(
     """Write the winning candidate to a folder of plain files."""
     folder = RunFolder.find(Path(run))
     found = _summary(folder)
-    if found.status == "running":
+    if found.status == RUNNING:
         raise SetupError(f"{run!r} has not finished; resume it first: heldout run --resume --out {folder.path}")
     if out.exists():
         raise SetupError(f"{str(out)!r} exists; name a folder that does not")
@@ -84,5 +93,8 @@ def export_command(
 
 
 def _summary(folder: RunFolder) -> RunSummary:
+    """What the index says, once every checksum of the journal behind it was looked at: an index outlives damage."""
+    for _ in read_events(folder.events):
+        pass
     with Index.open(folder.path) as index:
         return summary(index.connection)

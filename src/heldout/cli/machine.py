@@ -25,7 +25,10 @@ def doctor_command(
     ] = False,
 ) -> int:
     """What works on this machine, and the command that mends what does not."""
-    (print_json if as_json else print_checks)(check_machine())
+    if as_json:
+        print_json(check_machine(), name="checks")
+    else:
+        print_checks(check_machine())
     return DONE
 
 

@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 
-def print_json(value: Record | Iterable[Record]) -> None:
-    """One JSON object or array on standard output."""
-    text = value.model_dump_json() if isinstance(value, Record) else _array(value)
+def print_json(value: Record | Iterable[Record], *, name: str = "") -> None:
+    """One JSON object on standard output; several records become the list `name` of it."""
+    text = value.model_dump_json() if isinstance(value, Record) else f'{{"{name}":{_array(value)}}}'
     sys.stdout.write(text + "\n")
 
 
@@ -91,7 +91,7 @@ def print_plan(config_toml: str, plan: Plan, *, as_json: bool) -> None:
     table.add_row("total", str(plan.total))
     bought = f"{plan.proposals} proposals are planned."
     if plan.affordable_proposals is not None:
-        bought += f" budget.evaluations buys {plan.affordable_proposals} of them beside everything else."
+        bought += f" budget.evaluations buys about {plan.affordable_proposals} of them beside everything else."
     _print(table, bought)
 
 

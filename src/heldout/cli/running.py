@@ -18,10 +18,11 @@ from heldout.cli.app import DONE, OUT_OF_BUDGET, app
 from heldout.cli.printing import print_json, print_noise, print_plan
 from heldout.cli.progress import progress_bar
 from heldout.config import RunConfig, load_config, parse_overrides, read_toml
-from heldout.errors import SetupError
+from heldout.errors import SetupError, TaskError
 from heldout.loops import preset
 from heldout.report import audit_view, print_summary, run_json, show, summary
 from heldout.store import Index, RunFolder, toml_text
+from heldout.tasks import load_tasks
 from heldout.workbench import Opening, audit, noise, plan, quickstart_config, resume, run
 
 __all__ = ["audit_command", "noise_command", "quickstart_command", "run_command"]
@@ -66,6 +67,7 @@ def run_command(
     if dry_run:
         if config is None:
             raise SetupError("--dry-run needs a loop or a config: heldout run winners_curse --dry-run")
+        _warn_of_tasks(config)
         print_plan(toml_text(config.model_dump(mode="json")), plan(config), as_json=as_json)
         return DONE
     if config is None:
@@ -120,6 +122,14 @@ def _run(config: RunConfig, *, out: Path, resuming: bool, as_json: bool) -> int:
     else:
         print_summary(found, report=folder.report)
     return OUT_OF_BUDGET if found.status == "stopped" else DONE
+
+
+def _warn_of_tasks(config: RunConfig) -> None:
+    """A plan does not need its tasks, and a person wants to know that they are not there."""
+    try:
+        load_tasks(config.tasks)
+    except (SetupError, TaskError) as fault:
+        sys.stderr.write(f"heldout: this config cannot be run here yet: {fault}\n")
 
 
 def _resolve(target: str, words: Sequence[str]) -> RunConfig:

@@ -22,7 +22,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard outpu
 @tasks_app.command("list")
 def list_command(as_json: Json = False) -> int:
     """The built-in sources."""
-    (print_json if as_json else print_sources)(list_sources())
+    if as_json:
+        print_json(list_sources(), name="sources")
+    else:
+        print_sources(list_sources())
     return DONE
 
 

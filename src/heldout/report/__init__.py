@@ -22,12 +22,13 @@ from heldout.report.queries import (
     payloads,
     role_scores,
 )
-from heldout.report.summary import End, Gains, RunSummary, summary
+from heldout.report.summary import RUNNING, End, Gains, RunSummary, summary
 from heldout.report.summary_json import RunJson, run_json
 from heldout.report.terminal import audit_view, gains_view, ledger_view, noise_view, print_summary, run_view, show
 from heldout.report.verdict import Verdict, verdict
 
 __all__ = [
+    "RUNNING",
     "CandidateRow",
     "DiffLine",
     "End",

@@ -17,6 +17,7 @@ from heldout.store.events import (
     NoiseEstimated,
     NoiseMeasured,
     RunFinished,
+    RunResumed,
     RunStarted,
     SplitMade,
     TrackMoved,
@@ -30,7 +31,7 @@ SELECT = "select"
 AUDIT = "audit"
 """The role that is opened once."""
 
-RUNNING = "running"
+RUNNING = "unfinished"
 """Status of a run that has not finished, or was killed."""
 
 
@@ -85,10 +86,12 @@ class RunSummary:
     split: SplitMade | None
     noise: NoiseMeasured | None
     ledger: tuple[LedgerRow, ...]
+    notes: tuple[str, ...] = ()
+    """What a reader must know of the run: lines that were lost, models without a price, an audit opened elsewhere."""
 
     @property
     def status(self) -> str:
-        """`improved`, `unchanged`, `stopped` or `running`."""
+        """`improved`, `unchanged`, `stopped` or `unfinished`."""
         return self.finished.status if self.finished else RUNNING
 
     @property
@@ -136,7 +139,18 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
         split=splits[-1] if splits else None,
         noise=noise(connection),
         ledger=ledger_rows(connection),
+        notes=_notes(connection, started[0], audit),
     )
+
+
+def _notes(connection: sqlite3.Connection, started: RunStarted, audit: AuditResult | None) -> tuple[str, ...]:
+    notes = list(audit.notes) if audit else []
+    notes += [f"{name} has no price in budget.prices: its dollars are counted as 0." for name in started.unpriced]
+    torn = sum(bool(resumed.dropped) for resumed in payloads(connection, RunResumed))
+    if torn:
+        lines = "line was" if torn == 1 else "lines were"
+        notes.append(f"{torn} torn last {lines} dropped from the journal on resume; that work was done again.")
+    return tuple(notes)
 
 
 def _finished(connection: sqlite3.Connection) -> RunFinished | None:

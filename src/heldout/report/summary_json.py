@@ -40,7 +40,7 @@ class RunJson(Record):
     run: str
     loop: str
     status: str
-    """`improved`, `unchanged` or `stopped` (`running` where a run is shown before its end)."""
+    """`improved`, `unchanged` or `stopped` (`unfinished` where a run is shown before its end)."""
     stop_reason: str
     simulated: bool
     start: EndJson

@@ -51,7 +51,7 @@ def run_view(summary: RunSummary, *, report: Path | None = None) -> RenderableTy
     if summary.started.simulated:
         parts.append(Text.assemble(("SIMULATION", "bold reverse"), "  no language model was used"))
     parts += [_verdict(verdict(summary)), gains_view(summary)]
-    parts += [Text(f"Note: {note}", style="yellow") for note in (summary.audit.notes if summary.audit else ())]
+    parts += [Text(f"Note: {note}", style="yellow") for note in summary.notes]
     if summary.reports:
         parts.append(reports_view(summary.reports))
     if summary.noise is not None:

@@ -24,12 +24,13 @@ class Verdict:
 def verdict(summary: RunSummary) -> Verdict:
     """Never praises a gain that was not audited."""
     if summary.audit is not None:
-        return _audited(summary.audit, summary.gains)
+        found = _audited(summary.audit, summary.gains)
+        return Verdict(found.tone, found.headline, " ".join(part for part in (found.detail, _stopped(summary)) if part))
     if summary.status == RUNNING:
         return Verdict("open", "This run has not finished.", _believed_only(summary.gains))
     if summary.start.digest == summary.final.digest:
         return Verdict("same", _UNCHANGED, _stopped(summary))
-    check = f"Check it with: heldout audit {summary.started.run}"
+    check = f"Check it with: heldout audit RUN (this one is {summary.started.run})"
     detail = " ".join(part for part in (_believed_only(summary.gains), _stopped(summary), check) if part)
     return Verdict("open", "The loop reports a gain that nobody has checked.", detail)
 
@@ -53,9 +54,8 @@ def _audited(audit: AuditResult, gains: Gains) -> Verdict:
         else ""
     )
     if audit.interval[0] > 0 or audit.interval[1] < 0:
-        # The interval would decide, so what holds the verdict back is coverage.
-        left_out = f"{count(audit.missing)} of {count(audit.missing + audit.n_tasks)} tasks were not measured"
-        return Verdict("unclear", f"The audit cannot tell: {left_out}.", _against(gains))
+        # The interval alone would decide; what holds the verdict back stands in the audit's own sentence.
+        return Verdict("unclear", "The audit cannot tell.", f"{audit.sentence} {_against(gains)}")
     headline = f"The audit cannot tell: the true gain may be anywhere from {interval(audit.interval)}."
     return Verdict("unclear", headline, f"On {tasks} it is {points(audit.gain)}. {_against(gains)}{more}")
 
@@ -78,4 +78,4 @@ def _believed_only(gains: Gains) -> str:
 
 
 def _stopped(summary: RunSummary) -> str:
-    return f"The search stopped early: {summary.stop_reason}." if summary.status == "stopped" else ""
+    return f"The search was stopped by its budget: {summary.stop_reason}." if summary.status == "stopped" else ""

@@ -60,6 +60,8 @@ class RunStarted(Record):
     description: str
     """What the tasks ask for."""
     source: str
+    unpriced: tuple[str, ...] = ()
+    """Served models without an entry in `budget.prices`: their dollars are counted as 0."""
 
 
 class RunResumed(Record):

@@ -253,6 +253,14 @@ def _start(config: RunConfig, tasks: TaskSet, check: Callable[[Candidate], str |
     return start
 
 
+def _unpriced(config: RunConfig, session: Session) -> tuple[str, ...]:
+    """Served models that a dollar limit cannot see."""
+    called = {session.engine.model.name}
+    if session.improver.uses_model:
+        called.add(session.improver_model)
+    return tuple(sorted(name for name in called if name.startswith("openai") and name not in config.budget.prices))
+
+
 def _first_events(
     session: Session, opening: Opening, *, folder: RunFolder, events: Sequence[Event], dropped: str
 ) -> None:
@@ -276,6 +284,7 @@ def _first_events(
             improver=config.improver.kind,
             description=session.tasks.description,
             source=config.tasks.source,
+            unpriced=_unpriced(config, session),
         )
         recorder.record("run.started", started)
     if events:

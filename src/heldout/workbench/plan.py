@@ -24,7 +24,7 @@ class Plan(Record):
     proposals: int
     total: int
     affordable_proposals: int | None
-    """Proposals that `budget.evaluations` buys beside everything else; None without that limit."""
+    """Proposals that `budget.evaluations` buys, with one pass over train; None without that limit."""
 
 
 def plan(config: RunConfig) -> Plan:
@@ -46,11 +46,12 @@ def plan(config: RunConfig) -> Plan:
         "reports": _reports(config, proposals),
         "proposals": proposals,
     }
-    # Failures are drawn per incumbent: an incumbent's train outcomes are cached, so one pass is the common case.
-    fixed = sum(parts[name] for name in ("start", "noise", "pilot", "confirmation", "audit", "reports")) + tasks.train
+    fixed = sum(parts[name] for name in ("start", "noise", "pilot", "confirmation", "audit", "reports"))
+    # An incumbent's train outcomes are cached: one pass is the common case, one for each generation the worst.
     limit = config.budget.evaluations
-    affordable = None if limit is None else max(0, min(proposals, (limit - fixed) // per_proposal))
-    return Plan(**parts, total=fixed + proposals * per_proposal, affordable_proposals=affordable)
+    affordable = None if limit is None else max(0, min(proposals, (limit - fixed - tasks.train) // per_proposal))
+    total = fixed + tasks.train * search.generations + proposals * per_proposal
+    return Plan(**parts, total=total, affordable_proposals=affordable)
 
 
 def _reports(config: RunConfig, proposals: int) -> int:
