@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from heldout.config import RunConfig
 from heldout.store import RunFolder, read_events
+from heldout.store.toml import toml_text
 
-__all__ = ["of_kind", "paid", "rows_file"]
+__all__ = ["of_kind", "paid", "rows_file", "written"]
 
 NOUNS = ("river", "engine", "violin", "desert", "captain", "ladder", "pepper", "window", "garden", "bridge")
 
@@ -34,3 +36,9 @@ def of_kind(folder: RunFolder, kind: str) -> list[Mapping[str, Any]]:
 def paid(folder: RunFolder, purpose: str | None = None) -> int:
     """Evaluations that were paid for."""
     return sum(purpose is None or data["purpose"] == purpose for data in of_kind(folder, "outcome"))
+
+
+def written(config: RunConfig, path: Path) -> str:
+    """Write a config as TOML; its path."""
+    path.write_text(toml_text(config.model_dump(mode="json")))
+    return str(path)

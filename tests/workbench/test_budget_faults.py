@@ -9,39 +9,16 @@ from typing import Any, ClassVar
 
 import pytest
 from run_events import of_kind
-from scripted_solver import DOWN, SECRET, asked, is_check, kinds, served, skilled_by_rows, spent
+from scripted_solver import DOWN, asked, is_check, kinds, served, skilled_by_rows, spent
 
-from heldout.cli import main
 from heldout.config import RunConfig
 from heldout.report import ledger_rows
 from heldout.store import Index, RunFolder, read_events
-from heldout.store.toml import toml_text
 from heldout.testing.scripted_server import ScriptedReply, ScriptedServer, SeenRequest
 
 Config = Callable[..., RunConfig]
 Finish = Callable[[RunConfig], RunFolder]
 Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def heldout(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """`heldout run` of a config, with further words; gives exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TEST_MODEL_KEY", SECRET)
-
-    def command(config: RunConfig, *words: str) -> tuple[int, str, str]:
-        (tmp_path / "run.toml").write_text(toml_text(config.model_dump(mode="json")))
-        with pytest.raises(SystemExit) as stopped:
-            main(("run", "run.toml", "--out", "r", *words))
-        printed = capsys.readouterr()
-        return int(stopped.value.code or 0), printed.out, printed.err
-
-    return command
-
-
-@pytest.fixture
-def rows(tmp_path: Path) -> Path:
-    return tmp_path / "rows.jsonl"
 
 
 class TestBudgets:
@@ -59,7 +36,7 @@ class TestBudgets:
         ],
     )
     def test_a_limit_is_never_passed_and_the_audit_has_its_share(
-        self, heldout: Command, tiny: Config, rows: Path, limit: str, field: str, value: float
+        self, launch: Command, tiny: Config, rows: Path, limit: str, field: str, value: float
     ) -> None:
         prices = {"openai:test": {"input": 10.0, "output": 40.0}}
         budget = {"budget": {limit: value, "prices": prices}}
@@ -71,7 +48,7 @@ class TestBudgets:
 
         solve = skilled_by_rows(rows, tiny)
         with ScriptedServer(script) as server:
-            code, out, _ = heldout(tiny(served(server.url), self.THREADS, budget), "--json")
+            code, out, _ = launch(tiny(served(server.url), self.THREADS, budget), "--json")
             requests = len(server.requests)
             reported = sum(
                 sum(len(message["content"]) for message in seen.body["messages"]) // 3 + 3 for seen in server.requests
@@ -88,24 +65,22 @@ class TestBudgets:
         assert result["verdict"] == "unchanged" or result["n_tasks"] == 20
         assert json.loads(out)["spend"]["calls"] == requests
 
-    def test_a_limit_on_calls_holds_for_retries_too(self, heldout: Command, tiny: Config, rows: Path) -> None:
+    def test_a_limit_on_calls_holds_for_retries_too(self, launch: Command, tiny: Config, rows: Path) -> None:
         def fault(request: SeenRequest) -> ScriptedReply | None:
             return DOWN if sum(asked(request).encode()) % 4 == 0 else None
 
         budget = {"budget": {"calls": 150}, "tasks": {"select": 8, "audit": 10}, "noise": {"tasks": 0}}
         with ScriptedServer(skilled_by_rows(rows, tiny, fault)) as server:
-            code, _, _ = heldout(tiny(served(server.url, retries=1), self.THREADS, budget))
+            code, _, _ = launch(tiny(served(server.url, retries=1), self.THREADS, budget))
             requests = len(server.requests)
         assert code == 3
         assert requests <= 150
         assert spent(RunFolder(rows.parent / "r"))["calls"] == requests
 
-    def test_a_limit_on_elapsed_time_leaves_time_for_the_audit(
-        self, heldout: Command, tiny: Config, rows: Path
-    ) -> None:
+    def test_a_limit_on_elapsed_time_leaves_time_for_the_audit(self, launch: Command, tiny: Config, rows: Path) -> None:
         slow = {"executor": {"kind": "threads", "workers": 4}, "search": {"generations": 200}}
         with ScriptedServer(skilled_by_rows(rows, tiny, delay_s=0.05)) as server:
-            code, out, _ = heldout(tiny(served(server.url), slow, {"budget": {"wall_s": 4}}), "--json")
+            code, out, _ = launch(tiny(served(server.url), slow, {"budget": {"wall_s": 4}}), "--json")
         folder = RunFolder(rows.parent / "r")
         events = list(read_events(folder.events))
         opened = [event.at for event in events if event.kind == "outcome"]
@@ -117,12 +92,12 @@ class TestBudgets:
         assert result["verdict"] == "unchanged" or result["n_tasks"] >= 16
 
     def test_the_first_request_of_every_opening_is_in_the_ledger(
-        self, heldout: Command, tiny: Config, rows: Path
+        self, launch: Command, tiny: Config, rows: Path
     ) -> None:
         with ScriptedServer(skilled_by_rows(rows, tiny)) as server:
             config = tiny(served(server.url), {"budget": {"prices": {"openai:test": {"input": 1.0, "output": 1.0}}}})
-            heldout(config)
-            heldout(config, "--resume")
+            launch(config)
+            launch(config, "--resume")
             checks = sum(is_check(seen) for seen in server.requests)
             requests = len(server.requests)
         folder = RunFolder(rows.parent / "r")
@@ -136,14 +111,14 @@ class TestBudgets:
         assert kinds(folder)[0] == "run.started"
 
     def test_a_resume_asks_nothing_where_the_budget_has_no_room(
-        self, heldout: Command, tiny: Config, rows: Path
+        self, launch: Command, tiny: Config, rows: Path
     ) -> None:
         with ScriptedServer(skilled_by_rows(rows, tiny)) as server:
             config = tiny(served(server.url), {"budget": {"calls": 14}})
-            assert heldout(config)[0] == 3
+            assert launch(config)[0] == 3
             paid = len(server.requests)
             assert paid == 13  # the check and the start; the audit of 40 does not fit
-            assert heldout(config, "budget.calls=13", "--resume")[0] == 3
+            assert launch(config, "budget.calls=13", "--resume")[0] == 3
             assert len(server.requests) == paid
 
     def test_a_simulation_is_not_asked(self, tiny: Config, finish: Finish) -> None:

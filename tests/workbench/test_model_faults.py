@@ -14,11 +14,9 @@ import pytest
 from run_events import of_kind
 from scripted_solver import DOWN, SECRET, asked, is_check, kinds, served, skilled_by_rows, spent
 
-from heldout.cli import main
 from heldout.config import RunConfig
 from heldout.report import ledger_rows
 from heldout.store import Index, RunFolder
-from heldout.store.toml import toml_text
 from heldout.tasks import load_tasks
 from heldout.testing.scripted_server import ScriptedReply, ScriptedServer, SeenRequest
 from heldout.workbench import Opening, audit, resume, run
@@ -26,27 +24,6 @@ from heldout.workbench import Opening, audit, resume, run
 Config = Callable[..., RunConfig]
 Finish = Callable[[RunConfig], RunFolder]
 Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def heldout(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """`heldout run` of a config, with further words; gives exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TEST_MODEL_KEY", SECRET)
-
-    def command(config: RunConfig, *words: str) -> tuple[int, str, str]:
-        (tmp_path / "run.toml").write_text(toml_text(config.model_dump(mode="json")))
-        with pytest.raises(SystemExit) as stopped:
-            main(("run", "run.toml", "--out", "r", *words))
-        printed = capsys.readouterr()
-        return int(stopped.value.code or 0), printed.out, printed.err
-
-    return command
-
-
-@pytest.fixture
-def rows(tmp_path: Path) -> Path:
-    return tmp_path / "rows.jsonl"
 
 
 def closed_url() -> str:
@@ -79,10 +56,10 @@ class TestTheFirstRequest:
         ids=lambda value: value.replace(SECRET, "KEY") if isinstance(value, str) else "",
     )
     def test_is_wrong_use(
-        self, heldout: Command, tiny: Config, tmp_path: Path, reply: ScriptedReply, message: str
+        self, launch: Command, tiny: Config, tmp_path: Path, reply: ScriptedReply, message: str
     ) -> None:
         with ScriptedServer([reply]) as server:
-            code, out, err = heldout(tiny(served(server.url, api_key_env="TEST_MODEL_KEY")), "--json")
+            code, out, err = launch(tiny(served(server.url, api_key_env="TEST_MODEL_KEY")), "--json")
             assert server.requests[0].headers["authorization"] == f"Bearer {SECRET}"
         assert code == 2
         assert message in err
@@ -91,8 +68,8 @@ class TestTheFirstRequest:
         assert SECRET not in out + err
         assert not (tmp_path / "r").exists()
 
-    def test_an_unreachable_url_is_wrong_use(self, heldout: Command, tiny: Config, tmp_path: Path) -> None:
-        code, _, err = heldout(tiny(served(closed_url())))
+    def test_an_unreachable_url_is_wrong_use(self, launch: Command, tiny: Config, tmp_path: Path) -> None:
+        code, _, err = launch(tiny(served(closed_url())))
         assert code == 2
         assert "cannot connect" in err
         assert "is the server running?" in err
@@ -100,60 +77,60 @@ class TestTheFirstRequest:
 
     @pytest.mark.parametrize(("key", "message"), [(None, "no key for 'test'"), ("two words", "it has odd characters")])
     def test_a_hosted_model_needs_a_key(
-        self, heldout: Command, tiny: Config, monkeypatch: pytest.MonkeyPatch, key: str | None, message: str
+        self, launch: Command, tiny: Config, monkeypatch: pytest.MonkeyPatch, key: str | None, message: str
     ) -> None:
         if key is not None:
             monkeypatch.setenv("ANOTHER_KEY", key)
-        code, _, err = heldout(tiny(served("http://models.invalid/v1", api_key_env="ANOTHER_KEY")))
+        code, _, err = launch(tiny(served("http://models.invalid/v1", api_key_env="ANOTHER_KEY")))
         assert code == 2
         assert message in err
         assert "ANOTHER_KEY" in err
         assert "two words" not in err
 
-    def test_a_model_that_cannot_choose_is_wrong_use(self, heldout: Command, tiny: Config, tmp_path: Path) -> None:
+    def test_a_model_that_cannot_choose_is_wrong_use(self, launch: Command, tiny: Config, tmp_path: Path) -> None:
         with ScriptedServer(["yes"]) as server:
-            code, _, err = heldout(tiny(served(server.url), {"solver": {"answer": "choose"}}))
+            code, _, err = launch(tiny(served(server.url), {"solver": {"answer": "choose"}}))
         assert code == 2
         assert "set solver.answer=generate" in err
         assert not (tmp_path / "r").exists()
 
-    def test_the_improvers_own_model_is_asked_too(self, heldout: Command, tiny: Config, tmp_path: Path) -> None:
+    def test_the_improvers_own_model_is_asked_too(self, launch: Command, tiny: Config, tmp_path: Path) -> None:
         improver = {"kind": "rewrite", "model": served(closed_url())["solver"]["model"]}
         with ScriptedServer(["big"]) as server:
-            code, _, err = heldout(tiny(served(server.url), {"improver": improver}))
+            code, _, err = launch(tiny(served(server.url), {"improver": improver}))
             assert len(server.requests) == 1
         assert code == 2
         assert "cannot connect" in err
         assert not (tmp_path / "r").exists()
 
-    def test_a_resume_without_its_server_changes_nothing(self, heldout: Command, tiny: Config, rows: Path) -> None:
+    def test_a_resume_without_its_server_changes_nothing(self, launch: Command, tiny: Config, rows: Path) -> None:
         with ScriptedServer(skilled_by_rows(rows, tiny)) as server:
             config = tiny(served(server.url))
-            assert heldout(config, "audit.auto=false")[0] == 0
+            assert launch(config, "audit.auto=false")[0] == 0
         folder = RunFolder(rows.parent / "r")
         before = folder.events.read_bytes()
-        code, _, err = heldout(config, "audit.auto=false", "--resume")
+        code, _, err = launch(config, "audit.auto=false", "--resume")
         assert code == 2
         assert "cannot connect" in err
         assert folder.events.read_bytes() == before
 
     def test_a_taken_or_refused_folder_asks_nothing_of_a_plug_in_that_is_wrong(
-        self, heldout: Command, tiny: Config, tmp_path: Path
+        self, launch: Command, tiny: Config, tmp_path: Path
     ) -> None:
         with ScriptedServer(["big"]) as server:
             for fault in ("gate.kind=magic", "improver.kind=magic", "solver.harness=magic", "solver.start=absent"):
-                assert heldout(tiny(served(server.url)), fault)[0] == 2
+                assert launch(tiny(served(server.url)), fault)[0] == 2
             assert server.requests == ()
         assert not (tmp_path / "r").exists()
 
 
-def test_the_key_is_in_no_file_and_no_message(heldout: Command, tiny: Config, rows: Path) -> None:
+def test_the_key_is_in_no_file_and_no_message(launch: Command, tiny: Config, rows: Path) -> None:
     quoting = ScriptedReply(text=f"who is {SECRET}? " * 20, status=500)
     broken = some(tiny, select=2, audit=3)
     with ScriptedServer(
         skilled_by_rows(rows, tiny, lambda request: quoting if asked(request) in broken else None)
     ) as server:
-        code, out, err = heldout(tiny(served(server.url, api_key_env="TEST_MODEL_KEY")), "--json")
+        code, out, err = launch(tiny(served(server.url, api_key_env="TEST_MODEL_KEY")), "--json")
         assert {seen.headers["authorization"] for seen in server.requests} == {f"Bearer {SECRET}"}
     assert code == 0
     assert SECRET not in out + err
@@ -208,22 +185,22 @@ class TestSomeTasksFail:
         assert "not measured" in folder.report.read_text()
 
     def test_below_the_coverage_floor_gate_and_audit_are_undecided(
-        self, heldout: Command, tiny: Config, rows: Path
+        self, launch: Command, tiny: Config, rows: Path
     ) -> None:
         broken = some(tiny, select=3)
         with ScriptedServer(skilled_by_rows(rows, tiny, lambda one: DOWN if asked(one) in broken else None)) as server:
-            code, out, _ = heldout(tiny(served(server.url)), "--json")
+            code, out, _ = launch(tiny(served(server.url)), "--json")
         folder = RunFolder(rows.parent / "r")
         assert code == 0
         assert json.loads(out)["status"] == "unchanged"
         assert {data["decision"]["verdict"] for data in of_kind(folder, "decision")} == {"undecided"}
 
     def test_an_audit_below_its_coverage_is_undecided_and_says_so(
-        self, heldout: Command, tiny: Config, rows: Path
+        self, launch: Command, tiny: Config, rows: Path
     ) -> None:
         broken = some(tiny, audit=5)
         with ScriptedServer(skilled_by_rows(rows, tiny, lambda one: DOWN if asked(one) in broken else None)) as server:
-            assert heldout(tiny(served(server.url)))[0] == 0
+            assert launch(tiny(served(server.url)))[0] == 0
         (result,) = of_kind(RunFolder(rows.parent / "r"), "audit")
         assert (result["verdict"], result["n_tasks"], result["missing"]) == ("undecided", 15, 5)
         assert "75% of the tasks were measured, and 80% are needed" in result["sentence"]
@@ -279,9 +256,9 @@ def steps(folder: RunFolder) -> list[Any]:
 class TestAnOutage:
     """Everything fails after the start was measured."""
 
-    def test_rejects_nothing_and_ends_without_a_crash(self, heldout: Command, tiny: Config, rows: Path) -> None:
+    def test_rejects_nothing_and_ends_without_a_crash(self, launch: Command, tiny: Config, rows: Path) -> None:
         with ScriptedServer(skilled_by_rows(rows, tiny, Outage())) as server:
-            code, out, err = heldout(tiny(served(server.url)), "--json")
+            code, out, err = launch(tiny(served(server.url)), "--json")
         assert (code, err) == (0, "")
         found = json.loads(out)
         assert (found["status"], found["final"]) == ("unchanged", found["start"])
@@ -391,20 +368,20 @@ class TestAnOutage:
         assert again.gain > 0
         assert [data.get("again", False) for data in of_kind(folder, "audit.opened")] == [False, True]
 
-    def test_from_the_first_task_on_is_told_and_resumed(self, heldout: Command, tiny: Config, rows: Path) -> None:
+    def test_from_the_first_task_on_is_told_and_resumed(self, launch: Command, tiny: Config, rows: Path) -> None:
         outage = Outage(start="nothing is spared")
         with ScriptedServer(skilled_by_rows(rows, tiny, outage)) as server:
             config = tiny(served(server.url))
-            code, _, err = heldout(config)
+            code, _, err = launch(config)
             assert code == 1
             assert "not one select task could be measured under the start" in err
             assert "the server is down" in err
             outage.lasts = False
-            assert heldout(config, "--resume")[0] == 0
+            assert launch(config, "--resume")[0] == 0
         assert of_kind(RunFolder(rows.parent / "r"), "run.finished")[-1]["status"] == "improved"
 
     def test_a_key_that_is_withdrawn_in_the_middle_stops_the_run_which_can_be_resumed(
-        self, heldout: Command, tiny: Config, rows: Path
+        self, launch: Command, tiny: Config, rows: Path
     ) -> None:
         withdrawn = True
 
@@ -414,10 +391,10 @@ class TestAnOutage:
 
         with ScriptedServer(skilled_by_rows(rows, tiny, fault)) as server:
             config = tiny(served(server.url), {"executor": {"kind": "threads", "workers": 4}})
-            code, _, err = heldout(config)
+            code, _, err = launch(config)
             assert code == 2
             assert "refused the key (HTTP 401)" in err
             withdrawn = False
-            assert heldout(config, "--resume")[0] == 0
+            assert launch(config, "--resume")[0] == 0
             whole = run(config, Opening(rows.parent / "whole", command="test"))
         assert steps(RunFolder(rows.parent / "r")) == steps(whole)

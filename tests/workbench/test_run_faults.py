@@ -13,40 +13,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from run_events import of_kind, paid
+from run_events import of_kind, paid, written
 from scripted_solver import is_check, served, shown, skilled
 
-from heldout.cli import main
 from heldout.config import RunConfig
 from heldout.errors import SetupError
 from heldout.store import RunFolder, read_events
-from heldout.store.toml import toml_text
 from heldout.testing.scripted_server import ScriptedReply, ScriptedServer, SeenRequest
 from heldout.workbench import Opening, resume
 
 Config = Callable[..., RunConfig]
 Finish = Callable[[RunConfig], RunFolder]
 Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def heldout(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """A command in the temporary folder, where plug-ins are found; exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-
-    def command(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stopped:
-            main(words)
-        printed = capsys.readouterr()
-        return int(stopped.value.code or 0), printed.out, printed.err
-
-    return command
-
-
-def written(config: RunConfig, path: Path) -> str:
-    path.write_text(toml_text(config.model_dump(mode="json")))
-    return str(path)
 
 
 def final(folder: RunFolder) -> str:

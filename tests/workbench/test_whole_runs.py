@@ -422,3 +422,30 @@ def test_an_improver_that_edits_its_view_changes_nobodys_head(
     folder = finish(tiny({"improver": {"kind": "editing_improver_of_the_test:Editor"}, "gate": {"kind": "pace"}}))
     texts = [folder.load(data["digest"]).files["instruction.md"] for data in of_kind(folder, "candidate")]
     assert [text.count("line") for text in texts] == [0, 1, 1]
+
+
+def test_the_start_competes_in_the_final_selection(
+    tiny: Config, finish: Finish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "[[simulated skill={} salts={} redraw=1.000000]]"
+    (tmp_path / "worsening_improver_of_the_test.py").write_text(
+        "from heldout.records import Proposal\n"
+        "class Worse:\n"
+        "    uses_model = False\n"
+        "    def __init__(self, config, model): pass\n"
+        "    def propose(self, view):\n"
+        f"        text = {line!r}.format('0.100000', f'worse{{view.generation}}{{view.index}}')\n"
+        "        return Proposal(files={**view.incumbent.files, 'instruction.md': text})\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    layer = {
+        "solver": {"instruction": line.format("0.950000", "start")},
+        "improver": {"kind": "worsening_improver_of_the_test:Worse"},
+        "gate": {"kind": "tolerance", "tolerance": 1.0},
+    }
+    folder = finish(tiny(layer))
+    assert of_kind(folder, "track.moved"), "the gate lets a worse candidate through"
+    (finished,) = of_kind(folder, "run.finished")
+    assert (finished["status"], finished["final"]) == ("unchanged", finished["start"])
+    assert of_kind(folder, "audit.opened") == []
