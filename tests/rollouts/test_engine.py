@@ -129,8 +129,14 @@ def test_a_grader_that_raises_stops_the_run_and_loses_nothing() -> None:
     engine, journal = make_engine()
     with pytest.raises(TaskError, match="'t5'"):
         engine.evaluate(Sweep(CANDIDATE, TASKS, "select"), grade=picky)
-    assert outcomes(journal) == ["t0", "t1", "t2", "t3", "t4"]
-    assert engine.ledger.total.evaluations == 5
+    assert outcomes(journal) == ["t0", "t1", "t2", "t3", "t4", "t5"]
+    assert engine.ledger.total.evaluations == 6, "what was paid is counted, graded or not"
+    last = [event.data for event in journal.read_from(0) if event.kind == "outcome"][-1]
+    assert (last["status"], last.get("score"), last["error"]) == (
+        "not_measured",
+        None,
+        "grader 'picky' raised on task 't5'",
+    )
 
 
 def test_graders_run_in_the_engines_thread() -> None:

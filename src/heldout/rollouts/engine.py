@@ -199,8 +199,12 @@ class Engine:
             result = future.result()
             answer, spend = result.trajectory.answer, self._spend(result)
             score = grade(job.task.id, answer)
-        except (SetupError, TaskError):
+        except SetupError:
             job.reservation.refund()
+            raise
+        except TaskError as error:
+            # Paid for and not graded: kept as missing, and measured again once the grader is mended.
+            self._keep(job, sweep, score=None, error=str(error), spend=spend, answer=answer)
             raise
         except HarnessError as error:
             # The candidate's own doing (it raised, or ran past its time): failed, so that hanging never pays.
