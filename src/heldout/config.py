@@ -72,11 +72,12 @@ class ModelConfig(Record):
     """A language model and how it is sampled."""
 
     name: str = "simulated"
-    """`simulated`, `smollm2`, `openai:MODEL` (any compatible URL), or `package.module:Class`."""
+    """`simulated`, `smollm2`, `openai:MODEL` (any compatible URL), `anthropic:MODEL`, or `package.module:Class`."""
     url: str | None = None
     """Base URL of an OpenAI-compatible server, for example http://127.0.0.1:8000/v1."""
     api_key_env: str = "OPENAI_API_KEY"
-    """Environment variable that holds the key. Keys are never written in a config."""
+    """Environment variable that holds the key; for `anthropic:MODEL` the default means ANTHROPIC_API_KEY. Keys are
+    never written in a config."""
     temperature: float = Field(default=0.0, ge=0.0, le=2.0)
     """Sampling temperature; at 0 the likeliest token is taken."""
     max_tokens: int = Field(default=64, ge=1, le=131072)
@@ -108,20 +109,23 @@ class SolverConfig(Record):
     model: ModelConfig = ModelConfig()
     """The solving model; its weights are fixed."""
     harness: str = "prompt"
-    """`prompt`, or `package.module:Class`."""
+    """`prompt`, `tool_loop` (an agent with a shell), or `package.module:Class`."""
     answer: Literal["generate", "choose"] = "generate"
     """`choose` takes the label with the highest first-token log-probability, calibrated on empty inputs."""
     instruction: str | None = None
     """Text of the start instruction; None takes the task source's own."""
     start: str | None = None
     """Folder with the start candidate, instead of `instruction`."""
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    """Arguments of the harness itself."""
 
 
 class ImproverConfig(Record):
     """What proposes changes."""
 
     kind: str = "demonstrations"
-    """`demonstrations`, `rewrite`, `simulated`, or `package.module:Class`."""
+    """Of whole prompts: `demonstrations`, `rewrite`, `simulated`. Of agents' folders: `catalog` (a simulation of an
+    improver), `llm`. Or `package.module:Class`."""
     model: ModelConfig | None = None
     """The proposing model, with the keys of `solver.model`; None means the solver's own model."""
     failures: int = Field(default=4, ge=0, le=64)
@@ -148,13 +152,13 @@ class GateConfig(Record):
 
     kind: str = "select_confirm"
     """`greedy`, `net`, `tolerance`, `mcnemar`, `pace`, `select_confirm`, `bayes_pilot`, `bayes_online`,
-    `fresh`, `ladder`, `repeats`, or `package.module:Class`."""
+    `fresh`, `ladder`, `repeats`, `keep_all`, `dual_split`, `near_best`, `manifest`, or `package.module:Class`."""
     alpha: float = Field(default=0.05, gt=0.0, lt=1.0)
     """Level of the `mcnemar` and `pace` gates."""
     require_gain: bool = True
     """Bayes gates: also demand a positive measured gain."""
     tolerance: float = Field(default=0.03, ge=0.0, le=1.0)
-    """`tolerance` gate: the loss, as a fraction of one, that it still accepts."""
+    """`tolerance` and `near_best` gates: the loss, as a fraction of one, that they still accept."""
     fresh: int = Field(default=32, ge=1)
     """Tasks that `fresh` takes from the select role for confirmation, beyond `tasks.select`."""
     repeats: int = Field(default=3, ge=1, le=100)
@@ -236,7 +240,7 @@ class RunConfig(Record):
     """Everything that a run depends on."""
 
     loop: str = "winners_curse"
-    """`winners_curse`, or `package.module:Class`."""
+    """`winners_curse`, `verse`, or `package.module:Class`."""
     seed: int = 0
     """Seed of everything but the tasks: proposals, halves, orders, sampling."""
     tasks: TasksConfig = TasksConfig()
@@ -356,6 +360,8 @@ def _identity(config: RunConfig) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(config.model_dump_json())
     del content["executor"]
     content["budget"] = {"prices": content["budget"]["prices"]}
+    if not content["solver"]["options"]:  # a later field: where it is not used, older runs keep their identity
+        del content["solver"]["options"]
     return content
 
 

@@ -60,6 +60,9 @@ class ModelError(BoundaryError):
         super().__init__(message)
         self.calls = calls
         """Requests that were sent all the same; the ledger counts them."""
+        self.tokens_in = 0
+        """Of the requests before it in the same work, where that was a conversation; they were answered and paid for."""
+        self.tokens_out = 0
 
 
 class SandboxError(BoundaryError):

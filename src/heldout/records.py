@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -15,14 +15,20 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 __all__ = [
     "Candidate",
+    "Claim",
     "Comparison",
     "Decision",
+    "Edit",
+    "EditProposal",
+    "Evidence",
+    "EvidenceVerdict",
     "Outcome",
     "OutcomeStatus",
+    "ProbeKind",
     "Proposal",
     "Record",
     "SelectTask",
@@ -31,7 +37,9 @@ __all__ = [
     "TrainTask",
     "Trajectory",
     "Verdict",
+    "apply_edits",
     "digest_of",
+    "edits_digest",
 ]
 
 
@@ -123,8 +131,12 @@ class Trajectory(Record):
     """Messages, actions and observations, in order."""
     harness: str = ""
     """Fingerprint of the harness that ran it."""
+    components: Mapping[str, str] = Field(default_factory=dict)
+    """Fingerprint of each component of the candidate (prompt, tools, handlers), where the harness has them."""
     model: str = ""
     seed: int = 0
+    measures: Mapping[str, float] = Field(default_factory=dict)
+    """What the harness counted: turns, hook_errors, format_errors, …"""
     spend: Spend = Spend()
 
 
@@ -153,6 +165,8 @@ class Outcome(Record):
     answer: str | None = None
     """What the solver answered, cut to 200 characters."""
     error: str | None = None
+    measures: Mapping[str, float] = Field(default_factory=dict)
+    """What the harness counted in the episode; see `Trajectory.measures`."""
     spend: Spend = Spend()
 
     @model_validator(mode="after")
@@ -172,6 +186,135 @@ class Proposal(Record):
     error: str | None = None
     unanswered: bool = False
     """The improver's model did not answer: nothing is known about what it would have proposed."""
+    spend: Spend = Spend()
+
+
+class Edit(Record):
+    """One whole-file write of an evolvable folder."""
+
+    path: str
+    content: str | None
+    """The new text of the file; None deletes it."""
+
+    @field_validator("path", "content")
+    @classmethod
+    def _is_unicode(cls, text: str | None) -> str | None:
+        """JSON lets half of a surrogate pair through, and no file can hold one."""
+        if text is not None and any("\ud800" <= sign <= "\udfff" for sign in text):
+            raise ValueError("the text holds half a character (a lone surrogate)")
+        return text
+
+
+def edits_digest(edits: Iterable[Edit]) -> str:
+    """Identity of a set of edits, whatever their order; what evidence is bound to."""
+    return digest_of(sorted([edit.path, edit.content or "", edit.content is None] for edit in edits))
+
+
+def apply_edits(base: Candidate, edits: Iterable[Edit]) -> Candidate:
+    """`base` with the edits made to it, as its child. Deleting a file that is not there changes nothing."""
+    files = dict(base.files)
+    for edit in edits:
+        if edit.content is None:
+            files.pop(edit.path, None)
+        else:
+            files[edit.path] = edit.content
+    return Candidate(files=files, weights=base.weights, parent=base.digest)
+
+
+class ProbeKind(StrEnum):
+    """The experiments of VERSE (arXiv 2610.02616)."""
+
+    REPLAY = "replay"
+    ABLATE = "ablate"
+    SUBSTITUTE = "substitute"
+    FIX_PROBE = "fix_probe"
+    RUN_EPISODE = "run_episode"
+
+
+class EvidenceVerdict(StrEnum):
+    """What an experiment says of the claim that it tested."""
+
+    SUPPORTS = "supports"
+    REFUTES = "refutes"
+    INCONCLUSIVE = "inconclusive"
+    NONE = "none"
+    """No verdict: a plain run, or a probe that was refused or did not apply."""
+
+
+class Evidence(Record):
+    """One probe and what it found; bound to a base, and a draft's to its edits digest."""
+
+    round: int
+    episode: int
+    """Which of the round's proposals asked, from 0; −1 is the meta-episode."""
+    ordinal: int
+    """Which of that episode's probes this is, from 0."""
+    kind: ProbeKind
+    tasks: tuple[str, ...] = ()
+    """Train ids."""
+    step: int | None = None
+    """The command that was left out or replaced, from 0."""
+    command: str | None = None
+    """What it was replaced with."""
+    base: str = ""
+    """Digest of the candidate that the draft was applied to, or whose trace was replayed."""
+    edits: str = ""
+    """Edits digest of the draft; empty for probes of a trace."""
+    verdict: EvidenceVerdict = EvidenceVerdict.NONE
+    units: int = 0
+    """Spent from the round's pool."""
+    refused: str = ""
+    """Why nothing was run: which limit, or which rule."""
+    flips: tuple[str, ...] = ()
+    """Tasks on which a pass was confirmed by a second run."""
+    unconfirmed: tuple[str, ...] = ()
+    """Tasks that passed once and failed the second run."""
+    broken: tuple[str, ...] = ()
+    """Canaries that passed before and fail now."""
+    passed: tuple[str, ...] = ()
+    """Tasks that passed in a plain run (`run_episode`), once; no flip follows from it."""
+    unmeasured: tuple[str, ...] = ()
+    """Tasks on which a run gave nothing, which speaks neither for nor against."""
+    detail: str = ""
+    """One sentence for a person."""
+    spend: Spend = Spend()
+    """Of replays; whole episodes are outcomes with their own spend."""
+
+    @property
+    def id(self) -> str:
+        """What a claim cites."""
+        return f"{self.round}/{self.episode}/{self.ordinal}"
+
+
+class Claim(Record):
+    """A diagnosis of one train task's failure."""
+
+    task: str
+    diagnosis: str
+    step: int | None = None
+    """The command that is blamed, from 0."""
+    evidence: tuple[str, ...] = ()
+    """Ids of the evidence that was sought for it."""
+
+
+class EditProposal(Record):
+    """What an agent improver submits: edits of a folder, a prediction, and claims with evidence."""
+
+    edits: tuple[Edit, ...] = ()
+    """Empty for an invalid proposal, or for none."""
+    predicted_fixes: tuple[str, ...] = ()
+    """Train tasks that fail now and that the edits should fix."""
+    at_risk: tuple[str, ...] = ()
+    """Tasks that the edits may break; select ids are allowed, since flips of select tasks are told by id."""
+    claims: tuple[Claim, ...] = ()
+    base_round: int | None = None
+    """Apply to the state after this kept round (0 is the start) instead of the head."""
+    note: str = ""
+    error: str | None = None
+    unanswered: bool = False
+    """The improver's model did not answer: nothing is known about what it would have proposed."""
+    measures: Mapping[str, float] = Field(default_factory=dict)
+    """What the episode counted: turns, tool_calls, tool_errors, …"""
     spend: Spend = Spend()
 
 

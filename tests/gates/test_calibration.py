@@ -28,13 +28,18 @@ def _exact_rate(kind: str, n: int, disagreement: float) -> float:
             "mcnemar": scipy_stats.binom.sf(wins - 1, discordant, 0.5) <= 0.05,
             "ladder": (wins > losses) & ((wins - losses) ** 2 > discordant),
             "tolerance": (wins - losses) / n > -0.03,
+            "near_best": ((wins - losses) / n >= -0.03) | (losses - wins < 3),
+            "manifest": losses == 0,
+            "keep_all": wins >= 0,
         }[kind]
         share = scipy_stats.binom.pmf(discordant, n, disagreement)
         rate += share * float(scipy_stats.binom.pmf(wins, discordant, 0.5)[accepts].sum())
     return rate
 
 
-@pytest.mark.parametrize("kind", ["greedy", "net", "mcnemar", "ladder", "tolerance"])
+@pytest.mark.parametrize(
+    "kind", ["greedy", "net", "mcnemar", "ladder", "tolerance", "near_best", "manifest", "keep_all"]
+)
 @pytest.mark.parametrize(("n", "disagreement"), [(16, 0.2), (64, 0.1)])
 def test_invariant_12_printed_rate_equals_the_exact_rate(kind: str, n: int, disagreement: float) -> None:
     printed = false_accept_rate(_gate(kind), n=n, candidates=1, disagreement=disagreement, seed=1)
@@ -63,6 +68,19 @@ def test_invariant_12_printed_rate_of_the_best_of_four_equals_its_simulated_rate
 @pytest.mark.parametrize("kind", ["mcnemar", "pace"])
 def test_false_accepts_of_one_candidate_stay_below_alpha_over_2000_null_runs(kind: str) -> None:
     assert false_accept_rate(_gate(kind), n=64, candidates=1, disagreement=0.3, seed=4).rate <= 0.05
+
+
+def test_keep_all_accepts_every_null_generation_by_construction() -> None:
+    assert false_accept_rate(_gate("keep_all"), n=50, candidates=3, disagreement=0.16, simulations=500).rate == 1.0
+
+
+def test_invariant_12_printed_rate_of_dual_split_equals_its_simulated_rate() -> None:
+    printed = false_accept_rate(_gate("dual_split"), n=50, candidates=1, disagreement=0.16, seed=5)
+    rng = np.random.default_rng(97)
+    gains = rng.choice([-1, 0, 1], p=[0.08, 0.84, 0.08], size=(20_000, 2, 25)).sum(axis=2)
+    simulated = float(((gains.min(axis=1) >= 0) & (gains.max(axis=1) > 0)).mean())
+    assert abs(printed.rate - simulated) <= 3.5 * math.hypot(printed.standard_error, 0.5 / math.sqrt(20_000))
+    assert printed.rate < false_accept_rate(_gate("net"), n=50, candidates=1, disagreement=0.16, seed=5).rate
 
 
 def test_confirmation_halves_the_false_accepts_and_more() -> None:
@@ -102,6 +120,10 @@ def test_two_thousand_null_generations_take_under_three_seconds(kind: str) -> No
         ("bayes_pilot", 3, ""),
         ("bayes_online", 3, ""),
         ("fresh", 3, ""),
+        ("keep_all", 3, "0-0, 0-1, 0-2"),
+        ("dual_split", 3, ""),
+        ("near_best", 3, ""),
+        ("manifest", 3, ""),
     ],
 )
 def test_smallest_tables_of_the_specification(kind: str, rows: int, tables: str) -> None:

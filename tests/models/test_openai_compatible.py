@@ -15,7 +15,7 @@ import pytest
 from heldout.config import ModelConfig
 from heldout.errors import ModelError, SetupError
 from heldout.models import Message, Model, Request, check_model, make_model
-from heldout.models.chat import is_loopback
+from heldout.models.endpoint import is_loopback
 from heldout.models.openai_compatible import OpenAICompatibleModel
 from heldout.testing.model_contract import ModelContract
 from heldout.testing.scripted_server import Script, ScriptedReply, ScriptedServer, SeenRequest

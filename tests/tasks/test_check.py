@@ -10,7 +10,7 @@ import pytest
 from numbered_rows import body, row
 
 from heldout.config import TasksConfig
-from heldout.errors import SetupError
+from heldout.errors import SetupError, TaskError
 from heldout.tasks import check_source, list_sources
 
 Write = Callable[..., str]
@@ -24,7 +24,8 @@ def config(path: str, **changes: Any) -> TasksConfig:
 def test_a_sound_source(write_tasks: Write) -> None:
     report = check_source(config(write_tasks([row(n, pool="ood" if n > 97 else "") for n in range(100)])))
     assert report.ok
-    assert (report.items, report.gold_right, report.wrong_refused) == (100, 100, 100)
+    assert (report.items, report.graded, report.gold_right, report.wrong_refused) == (100, 100, 100, 100)
+    assert report.exclude == ()
     assert report.strata == {"a": 25, "b": 75}
     assert report.pools == {"ood": 2}
     assert {role: sum(counts.values()) for role, counts in report.roles.items()} == {
@@ -104,6 +105,74 @@ def test_a_source_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
 
 def test_every_named_source_has_a_summary() -> None:
     entries = {entry.name: entry.summary for entry in list_sources()}
-    assert set(entries) == {"questions", "trec:6", "trec:50", "banking77", "gsm8k", "jsonl", "csv"}
+    files, worlds = {"jsonl", "csv"}, {"questions", "repair"}
+    assert set(entries) == files | worlds | {"trec:6", "trec:50", "banking77", "gsm8k", "swe", "harbor"}
     assert all(summary.endswith(".") or ")" in summary for summary in entries.values())
     assert "50 classes" in entries["trec:50"]
+
+
+FOLDERS = """
+from heldout.tasks import Item
+
+class Source:
+    "Tasks in a work folder."
+    description, instruction, labels, grader = "d", "i", (), "my_folders{number}:grade"
+    environment = object()
+    def __init__(self, *, path=None, seed=0):
+        self.items = lambda: [
+            Item(
+                id=f"t{{n}}",
+                input=f"body {{n * 7919 % 10007}} of {{n * 104729 % 99991}}",
+                reference=str(n),
+                stratum="ab"[n % 10 == 0],
+            )
+            for n in range(120)
+        ]
+    def solution(self, item):
+        {solution}
+
+calls = []
+def grade(answer, reference):
+    calls.append((answer, reference))
+    return float(answer == "mended " + reference)
+"""
+
+
+@pytest.mark.parametrize(("sample", "graded"), [(None, 24), (6, 6), (0, 120)])
+def test_work_folders_are_graded_on_a_sample_of_every_stratum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: int | None, graded: int
+) -> None:
+    name = f"my_folders{graded}"
+    source = FOLDERS.format(number=graded, solution="return 'mended ' + item.reference")
+    (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    settings = TasksConfig(source=f"{name}:Source", train=20, select=12, audit=16)
+    report = check_source(settings, sample=sample)
+    assert report.ok, report.failures
+    assert (report.items, report.graded, report.gold_right, report.wrong_refused) == (120, graded, graded, graded)
+    calls = __import__(name).calls
+    tried = [reference for answer, reference in calls if answer.startswith("mended ")]
+    assert [reference for answer, reference in calls if answer == "{}"] == tried
+    assert sum(int(reference) % 10 == 0 for reference in tried) == min(graded // 2, 12)
+    assert check_source(settings, sample=sample) == report
+
+
+def test_a_task_whose_own_solution_fails_is_named_for_exclusion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = "return 'half' if item.id in ('t7', 't10') else 'mended ' + item.reference"
+    (tmp_path / "my_folders1.py").write_text(FOLDERS.format(number=1, solution=broken))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    settings = TasksConfig(source="my_folders1:Source", train=20, select=12, audit=16)
+    report = check_source(settings, sample=0)
+    assert not report.ok
+    assert report.exclude == ("t7", "t10")
+    assert (report.graded, report.gold_right, report.wrong_refused) == (120, 118, 120)
+    assert "task 't7': its own reference 'half' scores 0, expected 1" in report.failures
+
+
+def test_a_source_that_cannot_make_a_solution_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_folders2.py").write_text(FOLDERS.format(number=2, solution="raise KeyError(item.id)"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(TaskError, match=r"could not make a solution of 't\d+': KeyError"):
+        check_source(TasksConfig(source="my_folders2:Source", train=20, select=12, audit=16))

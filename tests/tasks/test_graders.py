@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heldout.errors import SetupError, TaskError
+from heldout.errors import SandboxError, SetupError, TaskError
 from heldout.tasks import CheckedGrader, load_grader
 from heldout.tasks.graders import GRADERS, last_number, normalise_label
+
+TEXT_GRADERS = sorted(set(GRADERS) - {"repair"})
+"""Those that compare two texts; references of the others are specifications of their own."""
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,7 @@ def test_a_missing_answer_scores_zero(name: str) -> None:
     assert load_grader(name)(None, "5 person") == 0.0
 
 
-@pytest.mark.parametrize("name", sorted(GRADERS))
+@pytest.mark.parametrize("name", TEXT_GRADERS)
 @given(answer=st.text(), reference=st.text())
 def test_named_graders_never_raise(name: str, answer: str, reference: str) -> None:
     assert load_grader(name)(answer, reference) in (0.0, 1.0)
@@ -152,3 +156,41 @@ def test_a_grader_from_the_users_folder(tmp_path: Path, monkeypatch: pytest.Monk
 def test_an_unknown_grader_says_what_there_is() -> None:
     with pytest.raises(SetupError, match="contains, exact, label, number"):
         load_grader("fuzzy")
+
+
+class Explaining:
+    """A grader that says why."""
+
+    def __init__(self, said: object) -> None:
+        self.said = said
+
+    def __call__(self, answer: str | None, reference: str) -> float:
+        return float(answer == reference)
+
+    def explain(self, answer: str | None, reference: str) -> Any:
+        if isinstance(self.said, Exception):
+            raise self.said
+        return f"{answer} is not {reference}{self.said}" if isinstance(self.said, str) else self.said
+
+
+def test_what_a_grader_explains_is_passed_on() -> None:
+    grader = CheckedGrader("mine", Explaining("!"))
+    assert grader.explain("a", "b", task="t1") == "a is not b!"
+    assert grader.explain(None, "b") == ""
+    assert load_grader("exact").explain("a", "b") == ""
+
+
+@pytest.mark.parametrize(("said", "message"), [(KeyError("x"), "KeyError"), (3, "with 3; expected a text")])
+def test_a_grader_that_cannot_explain_itself_is_named(said: object, message: str) -> None:
+    with pytest.raises(TaskError, match=f"(?s)'mine'.*'t7'.*{message}"):
+        CheckedGrader("mine", Explaining(said)).explain("a", "b", task="t7")
+
+
+def test_a_sandbox_that_fails_keeps_its_name() -> None:
+    def graded_by_running(_answer: str | None, _reference: str) -> float:
+        raise SandboxError("no sandbox today")
+
+    with pytest.raises(SandboxError, match="no sandbox today"):
+        CheckedGrader("mine", graded_by_running)("a", "b")
+    with pytest.raises(SandboxError, match="no sandbox today"):
+        CheckedGrader("mine", Explaining(SandboxError("no sandbox today"))).explain("a", "b")

@@ -261,3 +261,25 @@ def test_the_configs_grader_wins(path: str, tmp_path: Path, monkeypatch: pytest.
 def test_a_task_set_can_be_sent_to_a_worker(path: str) -> None:
     tasks = load_tasks(config(path))
     assert pickle.loads(pickle.dumps(tasks)) == tasks
+
+
+def test_train_tasks_are_explained_and_no_others(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_telling_grader.py").write_text(
+        "class Telling:\n"
+        "    def __call__(self, answer, reference):\n        return float(answer == reference)\n"
+        "    def explain(self, answer, reference):\n        return f'{answer} is not {reference}'\n"
+        "telling = Telling()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    tasks = load_tasks(config(path, grader="my_telling_grader:telling"), fresh=2)
+    first = tasks.train[0]
+    assert tasks.explain(first.id, "x") == f"x is not {first.reference}"
+    assert tasks.explain(first.id, None) == ""
+    for name in (tasks.select[0].id, tasks.spare[0].id, tasks.sealed["audit"].ids[0], "unknown"):
+        with pytest.raises(TaskError, match="not in train"):
+            tasks.explain(name, "x")
+    assert load_tasks(config(path)).explain(first.id, "x") == ""
+
+
+def test_a_source_that_predates_environments_has_none(path: str) -> None:
+    assert load_tasks(config(path)).environment is None

@@ -33,6 +33,14 @@ class GenerationTable:
     """Estimates of earlier generations, for rules with an online prior."""
     fresh: Comparison | None = None
     """The winner's confirmation on new tasks, once a gate has answered CONFIRM."""
+    tasks: tuple[str, ...] = ()
+    """The n task ids, or none: what `predicted` and `at_risk` refer to."""
+    predicted: tuple[tuple[str, ...], ...] = ()
+    """Of each candidate, or none: the tasks that its edit was said to fix. Ids that are not in `tasks` are ignored."""
+    at_risk: tuple[tuple[str, ...], ...] = ()
+    """Of each candidate, or none: the tasks that its edit was said to risk. Ids that are not in `tasks` are ignored."""
+    best: NDArray[np.float64] | None = None
+    """Shape (n, repeats): scores of the best state so far on the same tasks; None where that is the incumbent."""
 
 
 class Gate(Protocol):

@@ -24,6 +24,10 @@ GATES: Mapping[str, str] = MappingProxyType(
         "bayes_pilot": "heldout.gates.bayes:BayesPilot",
         "bayes_online": "heldout.gates.bayes:BayesOnline",
         "fresh": "heldout.gates.fresh:Fresh",
+        "keep_all": "heldout.gates.keep_all:KeepAll",
+        "dual_split": "heldout.gates.dual_split:DualSplit",
+        "near_best": "heldout.gates.near_best:NearBest",
+        "manifest": "heldout.gates.manifest:Manifest",
     }
 )
 """Short names of `gate.kind`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from pydantic import Field
 from heldout.models.base import Model
 from heldout.records import Candidate, Record, Spend, Task, Trajectory
 
-__all__ = ["Episode", "Harness", "Preparation"]
+__all__ = ["Episode", "Harness", "Preparation", "Replayed", "Replayer"]
 
 
 class Preparation(Record):
@@ -35,6 +35,10 @@ class Harness(Protocol):
 
     fingerprint: str
     """Identity of the harness and its settings, a part of every cache key."""
+    prepares: bool
+    """Whether `prepare` measures anything."""
+    replayable: bool
+    """Whether it is a `Replayer` too; without that the probes of a trace are absent, not failing."""
 
     def prepare(self, candidate: Candidate, model: Model) -> Preparation:
         """Measure what every task of this candidate will need. May be trivial."""
@@ -47,3 +51,20 @@ class Harness(Protocol):
 
         Raises `HarnessError`, which names the fault, for a candidate that this harness cannot run.
         """
+
+
+class Replayed(Record):
+    """What running a list of commands in a fresh environment gave."""
+
+    answer: str | None
+    outputs: tuple[str, ...]
+    """Of each command, as a model would be shown it."""
+    exit_codes: tuple[int, ...]
+    spend: Spend = Spend()
+
+
+class Replayer(Protocol):
+    """The further ability of a harness whose trajectories are lists of commands (`Step`)."""
+
+    def replay(self, task: Task, commands: Sequence[str], *, seed: int) -> Replayed:
+        """Run the commands in a fresh environment of the task, no model involved. `SandboxError` where it cannot."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from heldout.errors import ModelError, SetupError
 from heldout.harness.base import Episode, Preparation
 from heldout.harness.prompt_files import DEMONSTRATIONS_FILE, INSTRUCTION_FILE, read_prompt
 from heldout.models.base import Message, Model, Reply, Request
 from heldout.records import Candidate, Spend, Task, Trajectory, digest_of
+from heldout.tasks.environment import Environment
 
 __all__ = ["CONTENT_FREE", "PromptHarness", "fixed_messages"]
 
@@ -32,9 +33,23 @@ class PromptHarness:
     contextual calibration (Zhao et al. 2021, arXiv 2102.09690), with W = diag(1 / p_cf) and b = 0.
     """
 
+    prepares: ClassVar[bool] = True
+    replayable: ClassVar[bool] = False
+    start_file: ClassVar[str] = INSTRUCTION_FILE
+
     def __init__(
-        self, *, answer: Literal["generate", "choose"] = "generate", labels: Sequence[str] = (), max_tokens: int = 64
+        self,
+        *,
+        answer: Literal["generate", "choose"] = "generate",
+        labels: Sequence[str] = (),
+        max_tokens: int = 64,
+        options: Mapping[str, Any] | None = None,
+        environment: Environment | None = None,
     ) -> None:
+        if options:
+            raise SetupError(f"the harness 'prompt' has no options; solver.options holds {', '.join(sorted(options))}")
+        if environment is not None:
+            raise SetupError("these tasks begin in a work folder and need an agent: solver.harness = 'tool_loop'")
         if answer == "choose" and not labels:
             raise SetupError("solver.answer = 'choose' needs tasks with a closed set of labels; use 'generate'")
         self.answer = answer

@@ -47,7 +47,10 @@ class View:
 
 
 class Improver(Protocol):
-    """Something that proposes a changed candidate."""
+    """Something that proposes a changed candidate.
+
+    Improvers of agent harnesses are another seam (`AgentImprover`) and say so by a class flag `agent = True`.
+    """
 
     uses_model: bool
     """Whether a proposal costs model calls, which are then reserved before it is asked for."""

@@ -1,6 +1,6 @@
 """The loops: programs that move track heads forward under gates."""
 
-from heldout.loops.base import LOOPS, Found, Loop, load_loop, preset
+from heldout.loops.base import LOOPS, Found, Loop, check_loop, load_loop, preset
 from heldout.loops.noise import measure_noise
 from heldout.loops.recorder import Recorder
 from heldout.loops.session import CandidateStore, Scored, Session, gain_over, mean_score, score_column
@@ -13,6 +13,7 @@ __all__ = [
     "Recorder",
     "Scored",
     "Session",
+    "check_loop",
     "gain_over",
     "load_loop",
     "mean_score",

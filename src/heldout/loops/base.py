@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from heldout import registry
-from heldout.config import read_toml
+from heldout.config import RunConfig, read_toml
 from heldout.errors import SetupError
+from heldout.improvers import AGENT_IMPROVERS, IMPROVERS, improver_class, is_agent
 from heldout.loops.session import Scored, Session
-from heldout.records import Candidate
+from heldout.options import read_options
+from heldout.records import Candidate, Record
 
-__all__ = ["LOOPS", "Found", "Loop", "load_loop", "preset"]
+__all__ = ["LOOPS", "Found", "Loop", "NoOptions", "check_loop", "load_loop", "preset"]
 
-LOOPS: Mapping[str, str] = {"winners_curse": "heldout.loops.winners_curse:WinnersCurse"}
+LOOPS: Mapping[str, str] = {
+    "winners_curse": "heldout.loops.winners_curse:WinnersCurse",
+    "verse": "heldout.loops.verse:Verse",
+}
 """Short names of the built-in loops."""
 
 PRESETS = ("small", "default", "paper")
@@ -29,8 +34,17 @@ class Found:
     final: Scored
 
 
+class NoOptions(Record):
+    """`options` of a loop that has none."""
+
+
 class Loop(Protocol):
     """A loop is made with a session and runs once; it is deterministic given the session's recorded steps."""
+
+    options_model: ClassVar[type[Record]]
+    """What `options` of the config may hold; checked before a run's folder is made."""
+    edits_folders: ClassVar[bool]
+    """Whether it needs an improver that is an agent (`session.agent`)."""
 
     def __init__(self, session: Session) -> None: ...
 
@@ -44,6 +58,27 @@ class Loop(Protocol):
 def load_loop(name: str) -> Any:
     """The loop class that `name` means: a built-in, or `package.module:Class`."""
     return registry.load(name, among=LOOPS, what="loop")
+
+
+def check_loop(loop: Any, config: RunConfig) -> None:
+    """`SetupError` for options that a loop does not have, and for an improver that does not fit it.
+
+    A plug-in may lack both flags: it takes any options, and proposes whole candidates.
+    """
+    model = getattr(loop, "options_model", None)
+    if model is not None:
+        read_options(model, config.options, where=f"the loop {config.loop!r}")
+    wants, has = getattr(loop, "edits_folders", False), is_agent(improver_class(config.improver.kind))
+    if wants and not has:
+        raise SetupError(
+            f"the loop {config.loop!r} edits folders, which improver.kind = {config.improver.kind!r} does not; "
+            f"use {', '.join(AGENT_IMPROVERS)}, or your own package.module:Class with agent = True"
+        )
+    if has and not wants:
+        raise SetupError(
+            f"improver.kind = {config.improver.kind!r} edits folders, and the loop {config.loop!r} takes whole "
+            f"candidates; use {', '.join(sorted(set(IMPROVERS) - set(AGENT_IMPROVERS)))}"
+        )
 
 
 def preset(loop: str, name: str) -> dict[str, Any]:

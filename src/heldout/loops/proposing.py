@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from heldout.errors import HeldoutError, ImproverError, ModelError, boundary
-from heldout.improvers import Failure, View
+from heldout.errors import HeldoutError, ImproverError, ModelError, SetupError, boundary
+from heldout.improvers import Failure, Improver, View
 from heldout.loops.session import Session
 from heldout.records import Candidate, Decision, Proposal, Spend, Verdict
 from heldout.rollouts import Sweep
@@ -117,7 +117,7 @@ def _ask(session: Session, view: View) -> Proposal:
     begun, cpu = time.perf_counter(), time.thread_time()
     try:
         with boundary(ImproverError, "the improver raised"):
-            proposal = session.improver.propose(view)
+            proposal = _improver(session).propose(view)
     except ModelError as error:
         proposal = Proposal(files=None, error=str(error), unanswered=True, spend=Spend(calls=error.calls))
     except ImproverError as error:
@@ -134,9 +134,15 @@ def _ask(session: Session, view: View) -> Proposal:
     return proposal.model_copy(update={"spend": spend})
 
 
+def _improver(session: Session) -> Improver:
+    if session.improver is None:
+        raise SetupError(f"improver.kind = {session.config.improver.kind!r} proposes no whole candidates")
+    return session.improver
+
+
 def _bound(session: Session, view: View) -> Spend:
     """What one proposal may cost at most: every byte of the view's texts a token, and the longest reply."""
-    if not session.improver.uses_model:
+    if not session.asks_model:
         return Spend()
     texts = [*view.incumbent.files.values(), view.description, *view.labels]
     texts += [failure.task.input + failure.task.reference + (failure.answer or "") for failure in view.failures]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,13 @@ _RESTS_ON: Mapping[str, str] = {
     "noise.measured": _EVERYTHING,
     "noise.estimated": _EVERYTHING,
     "decision": _EVERYTHING,
+    "round.started": _EVERYTHING,
+    "ledger.signature": _EVERYTHING,
+    "screen": _EVERYTHING,
+    "flips": _EVERYTHING,
+    "selected": _EVERYTHING,
+    "probe": "probe",
+    "smoke": "smoke",
     "audit": _EVERYTHING,
     "run.finished": _EVERYTHING,
 }
@@ -48,6 +56,7 @@ class Recorder:
     """Repeatable kinds, each in the order of the journal."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     prepared: dict[str, Preparation] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def replay(cls, journal: EventLog, events: Iterable[Event]) -> Recorder:
@@ -76,7 +85,7 @@ class Recorder:
             else:
                 step = (event.kind, _step_key(event.kind, event.data))
                 self.steps[step] = event.data
-                if event.data.get("unanswered"):
+                if event.data.get("unanswered") or event.data.get("proposal", {}).get("unanswered"):
                     unanswered.append(step)
             used = _RESTS_ON.get(event.kind)
             if used is not None:
@@ -98,6 +107,12 @@ class Recorder:
         data = self.steps.get((kind, key))
         return None if data is None else record.model_validate(data)
 
+    def every(self, kind: str, record: type[R]) -> list[R]:
+        """All recorded steps of a kind, in the order of the journal."""
+        with self._lock:
+            found = [data for (name, _), data in self.steps.items() if name == kind]
+        return [record.model_validate(data) for data in found]
+
     def last(self, kind: str, record: type[R]) -> R | None:
         """The newest event of a repeatable kind, or None."""
         found = self.trail.get(kind)
@@ -115,11 +130,12 @@ class Recorder:
         """
         data = json.loads(payload.model_dump_json())
         key = _step_key(kind, data)
-        old = self.steps.get((kind, key))
-        if old is None:
-            self.journal.append(kind, payload)
-            self.steps[(kind, key)] = data
-            return payload
+        with self._lock:
+            old = self.steps.get((kind, key))
+            if old is None:
+                self.journal.append(kind, payload)
+                self.steps[(kind, key)] = data
+                return payload
         recorded = type(payload).model_validate(old)
         if recorded != payload:
             raise StoreError(
@@ -152,6 +168,20 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "decision": ("generation",),
     "track.moved": ("track", "generation"),
     "role.scored": ("role", "candidate"),
+    "round.started": ("round",),
+    "submission": ("round", "episode", "attempt"),
+    "probe": ("round", "episode", "ordinal"),
+    "screen": ("round",),
+    "smoke": ("round", "attempt"),
+    "flips": ("round",),
+    "prediction.scored": ("round",),
+    "attribution": ("round", "task"),
+    "ledger.signature": ("round", "signature"),
+    "method.edited": ("round",),
+    "card": ("round",),
+    "replay": ("round", "key"),
+    "selected": (),
+    "meta_audit": (),
 }
 """The fields that tell one step of a kind from another."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -11,12 +12,15 @@ from numpy.typing import NDArray
 from heldout.config import RunConfig
 from heldout.errors import GateError, ModelError, boundary
 from heldout.gates import Gate, GenerationTable, weigh_missing
+from heldout.harness import Replayer
 from heldout.improvers import Attempt, Improver
+from heldout.improvers.agent import AgentImprover
 from heldout.ledger import Ledger
 from heldout.loops.recorder import Recorder
 from heldout.records import Candidate, Decision, Outcome, Spend, Task
 from heldout.rollouts import Engine, Sweep
 from heldout.stats import paired_difference
+from heldout.store import MemoryTraces, Traces
 from heldout.store.events import CandidateAdded, TrackMoved
 from heldout.tasks import TaskSet
 
@@ -53,18 +57,34 @@ class Session:
     recorder: Recorder
     ledger: Ledger
     engine: Engine
-    improver: Improver
+    improver: Improver | None
+    """What proposes whole candidates; None where the improver is an agent."""
     improver_model: str
     """Name that the ledger prices proposals by."""
     gate: Gate
     store: CandidateStore
     check: Callable[[Candidate], str | None]
     """Says what makes a candidate invalid for the harness, or None."""
+    agent: AgentImprover | None = None
+    """What edits folders, where the improver is an agent."""
+    traces: Traces = field(default_factory=lambda: MemoryTraces({}))
+    """Whole episodes of train tasks."""
+    sleep: Callable[[float], object] = time.sleep
+    """Waits between attempts after an infrastructure failure."""
+    clock: Callable[[], float] = time.monotonic
+    """Seconds, for the limits of phases."""
+    replayer: Replayer | None = None
+    """The harness, where it can replay commands."""
     heads: dict[str, Scored] = field(default_factory=dict)
     """The current head of each track; what a run that stops early returns."""
     start: Scored | None = None
     """The start, once it was scored on select."""
     history: list[Attempt] = field(default_factory=list)
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether proposals cost model calls."""
+        return any(one is not None and one.uses_model for one in (self.improver, self.agent))
 
     def add_candidate(self, candidate: Candidate, added: CandidateAdded) -> None:
         """Put a candidate's folder, then its place in the lineage, on record."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from heldout.config import GateConfig
 from heldout.errors import ModelError
 from heldout.gates import Gate, GenerationTable, make_gate
 from heldout.improvers import Attempt
-from heldout.loops.base import Found
+from heldout.loops.base import Found, NoOptions
 from heldout.loops.noise import measure_noise
 from heldout.loops.proposing import draw_failures, edit_size, nothing_proposed, propose, step_seed
 from heldout.loops.session import Scored, Session, gain_over, unscored
@@ -30,6 +31,8 @@ class WinnersCurse:
     """Section numbers refer to the specification of the loop; one instance runs once."""
 
     session: Session
+    options_model: ClassVar[type[NoOptions]] = NoOptions
+    edits_folders: ClassVar[bool] = False
     components: tuple[VarianceComponents, ...] = ()
     """Noise estimates of the generations so far."""
 

@@ -7,14 +7,38 @@ from typing import Any, Literal, Protocol
 
 from heldout.records import Record
 
-__all__ = ["Message", "Model", "Reply", "Request"]
+__all__ = ["Message", "Model", "Reply", "Request", "ToolCall", "ToolSpec"]
+
+
+class ToolSpec(Record):
+    """A tool that a model may call."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON schema of its arguments, an object."""
+
+
+class ToolCall(Record):
+    """A call that a model made; its arguments are checked by whoever runs it."""
+
+    id: str
+    name: str
+    arguments: str
+    """As the model wrote them: JSON, one hopes."""
 
 
 class Message(Record):
     """One chat turn."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Of an assistant turn."""
+    tool_call_id: str = ""
+    """Of a tool turn: the call that it answers."""
+    blocks: tuple[Mapping[str, Any], ...] = ()
+    """Of an assistant turn that is unchanged: `Reply.blocks`, which its model wants back."""
 
 
 class Request(Record):
@@ -31,6 +55,8 @@ class Request(Record):
     grammar: str | None = None
     """GBNF, for servers of the llama.cpp family."""
     top_logprobs: int = 0
+    tools: tuple[ToolSpec, ...] = ()
+    """Tools that the model may call instead of answering."""
 
 
 class Reply(Record):
@@ -47,6 +73,9 @@ class Reply(Record):
     (some servers give it among all tokens, some among the choices); -inf is written as -100.0."""
     top_logprobs: tuple[Mapping[str, float], ...] = ()
     """For each generated token, the most likely tokens and their natural-log probabilities."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    blocks: tuple[Mapping[str, Any], ...] = ()
+    """The whole turn in the protocol's own form, where it holds reasoning that the model wants back word for word."""
 
 
 class Model(Protocol):

@@ -9,13 +9,18 @@ from heldout.config import ModelConfig
 from heldout.models.base import Model
 from heldout.registry import load
 
-__all__ = ["make_model"]
+__all__ = ["SIMULATIONS", "make_model"]
+
+SIMULATIONS = frozenset({"simulated", "simulated_coder"})
+"""Models that are given an answer key, since they simulate a solver of known skill."""
 
 _MODELS = MappingProxyType(
     {
         "simulated": "heldout.models.simulated:SimulatedModel",
+        "simulated_coder": "heldout.worlds.repair.coder:SimulatedCoder",
         "smollm2": "heldout.models.smollm2:SmolLM2Model",
         "openai": "heldout.models.openai_compatible:OpenAICompatibleModel",
+        "anthropic": "heldout.models.anthropic:AnthropicModel",
     }
 )
 

@@ -11,8 +11,9 @@ from pydantic import Field
 from heldout.config import ModelConfig
 from heldout.errors import ModelError, SetupError
 from heldout.models.base import Reply, Request
-from heldout.models.chat import ChatClient, Endpoint, chat_body, to_reply
+from heldout.models.chat import ChatClient, chat_body, to_reply
 from heldout.models.choosing import choice_logprobs
+from heldout.models.endpoint import Endpoint
 from heldout.models.retry import Backoff
 from heldout.options import read_options
 from heldout.records import Record, digest_of

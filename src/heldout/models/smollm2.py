@@ -16,8 +16,9 @@ from pydantic import BaseModel, Field
 from heldout.config import ModelConfig
 from heldout.errors import ModelError, SetupError, boundary
 from heldout.models.base import Reply, Request
-from heldout.models.chat import ChatClient, Endpoint, chat_body, to_reply
+from heldout.models.chat import ChatClient, chat_body, to_reply
 from heldout.models.choosing import log_sum
+from heldout.models.endpoint import Endpoint
 from heldout.models.llama_server import Address, LlamaServer, ServerSettings
 from heldout.models.retry import Backoff, Transient
 from heldout.options import read_options

@@ -67,12 +67,12 @@ class Dot:
     gold: float | None = None
 
 
-def level_curve(series: Sequence[Series], *, generations: int, width: int) -> Markup:
+def level_curve(series: Sequence[Series], *, generations: int, width: int, unit: str = "generation") -> Markup:
     """Levels over generations: what the loop believed in, and what was measured where it could not look."""
     height, right = _height(width), width - 62
     low, high = _room([level for curve in series for point in curve.points for level in _levels(point)])
     x, y = linear((0, max(1, generations)), (_LEFT, right)), linear((low, high), (height - _BELOW, _TOP))
-    parts = [_grid((low, high), y, right=right), _generations(generations, x, bottom=height - _BELOW)]
+    parts = [_grid((low, high), y, right=right), _generations(generations, x, bottom=height - _BELOW, unit=unit)]
     parts += [_bands(curve, x, y=y) for curve in series]
     parts += [_line(curve, x, y=y) for curve in series]
     parts += [_marker(curve.tone, (x(point.x), y(point.y))) for curve in series for point in curve.points]
@@ -80,7 +80,7 @@ def level_curve(series: Sequence[Series], *, generations: int, width: int) -> Ma
     for (tone, _, end), at in zip(ends, apart([y(end.y) for _, _, end in ends], gap=15), strict=True):
         parts.append(label((x(end.x) + 11, at + 4), percent(end.y), kind=f"value {tone}"))
     says = "; ".join(f"{tone} from {percent(first.y)} to {percent(end.y)}" for tone, first, end in ends)
-    return drawing(parts, width=width, height=height, says=f"Score of the current best over generations: {says}")
+    return drawing(parts, width=width, height=height, says=f"Score of the current best over {unit}s: {says}")
 
 
 def gain_forest(marks: Sequence[GainMark], *, width: int) -> Markup:
@@ -104,14 +104,16 @@ def gain_forest(marks: Sequence[GainMark], *, width: int) -> Markup:
     return drawing(parts, width=width, height=bottom + 30, says=f"Gains: {says}")
 
 
-def candidate_dots(dots: Sequence[Dot], incumbents: Sequence[Point], *, generations: int, width: int) -> Markup:
+def candidate_dots(
+    dots: Sequence[Dot], incumbents: Sequence[Point], *, generations: int, width: int, unit: str = "generation"
+) -> Markup:
     """Every candidate by generation: its shape says what the gate did, a bar joins it to its gold score."""
     height, right = _height(width), width - 8
     levels = [level for dot in dots for level in (dot.score, dot.gold) if level is not None]
     low, high = _room([*levels, *(point.y for point in incumbents)])
     x = linear((-0.6, max(1, generations) + 0.6), (_LEFT, right))
     y = linear((low, high), (height - _BELOW, _TOP))
-    parts = [_grid((low, high), y, right=right), _generations(generations, x, bottom=height - _BELOW)]
+    parts = [_grid((low, high), y, right=right), _generations(generations, x, bottom=height - _BELOW, unit=unit)]
     parts += [
         segment((x(point.x - 0.46), y(point.y)), (x(point.x + 0.46), y(point.y)), kind="incumbent")
         for point in incumbents
@@ -123,7 +125,7 @@ def candidate_dots(dots: Sequence[Dot], incumbents: Sequence[Point], *, generati
             parts.append(segment((at - 4, y(dot.gold)), (at + 4, y(dot.gold)), kind="goldtick"))
         parts.append(_dot(dot, (at, y(dot.score))))
     return drawing(
-        parts, width=width, height=height, says=f"Select scores of {len(dots)} candidates by generation; listed below"
+        parts, width=width, height=height, says=f"Select scores of {len(dots)} candidates by {unit}; listed below"
     )
 
 
@@ -216,13 +218,13 @@ def _grid(levels: XY, y: Scale, *, right: float) -> Markup:
     return join(parts)
 
 
-def _generations(last: int, x: Scale, *, bottom: float) -> Markup:
+def _generations(last: int, x: Scale, *, bottom: float, unit: str) -> Markup:
     """At most about eleven labels below the axis."""
     marks = [
         label((x(at), bottom + 20), "start" if at == 0 else str(at), kind="tick", anchor="middle")
         for at in range(0, last + 1, max(1, math.ceil(last / 10)))
     ]
-    return join([*marks, label((x(last / 2), bottom + 39), "generation", kind="tick", anchor="middle")])
+    return join([*marks, label((x(last / 2), bottom + 39), unit, kind="tick", anchor="middle")])
 
 
 def _height(width: int) -> int:

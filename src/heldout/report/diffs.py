@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 
+from heldout.report.untrusted import legible
+
 __all__ = ["DiffLine", "FileDiff", "LineKind", "Span", "diff_files"]
 
 _WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
@@ -71,12 +73,17 @@ def diff_files(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[FileDiff
 
 
 def _diff_file(path: str, old: str | None, *, new: str | None) -> FileDiff:
-    before, after = (old or "").splitlines(), (new or "").splitlines()
+    before, after = _legible_lines(old), _legible_lines(new)
     status = "added" if old is None else "removed" if new is None else "changed"
     lines = tuple(_lines(before[:_MAX_LINES], after[:_MAX_LINES]))
     if all(line.kind in (LineKind.SAME, LineKind.GAP) for line in lines):
         lines = (DiffLine(LineKind.GAP, (Span("the lines shown are the same; only line ends or later lines differ"),)),)
     return FileDiff(path, status, lines, cut=max(0, len(before) - _MAX_LINES, len(after) - _MAX_LINES))
+
+
+def _legible_lines(text: str | None) -> list[str]:
+    """Lines as a person must see them: what is invisible in a candidate's file is written out."""
+    return [legible(line) for line in (text or "").splitlines()]
 
 
 def _lines(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:

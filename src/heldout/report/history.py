@@ -5,30 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from heldout.records import Decision, Verdict
-from heldout.report.queries import Mean, Means, means, payloads, role_scores
-from heldout.report.summary import SELECT
+from heldout.report.fates import Fate, fates_of_rounds
+from heldout.report.queries import SELECT, Mean, Means, means, payloads, role_scores
+from heldout.report.rounds import AgentHistory
 from heldout.store.events import CandidateAdded, Decided, Proposed, RoleScored
 
-__all__ = ["CandidateRow", "Fate", "GenerationRow", "candidates", "generations", "oracle_role"]
-
-
-class Fate(StrEnum):
-    """What became of a proposal."""
-
-    START = "start"
-    ACCEPTED = "accepted"
-    REJECTED = "rejected"
-    """The best of its generation, refused by the gate."""
-    OUTSCORED = "outscored"
-    """Another candidate of its generation was taken to the gate."""
-    UNDECIDED = "undecided"
-    DUPLICATE = "duplicate"
-    INVALID = "invalid"
-    PENDING = "pending"
-    """Not decided yet, or never, because the run stopped."""
+__all__ = ["CandidateRow", "GenerationRow", "candidates", "generations", "oracle_role"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,20 +121,30 @@ def _recorded(score: RoleScored) -> Mean:
     return Mean(n=score.n_tasks, missing=score.missing, value=score.mean)
 
 
-def candidates(connection: sqlite3.Connection, *, known: Means | None = None) -> tuple[CandidateRow, ...]:
-    """Every proposal in the order in which it was made, the start first."""
+def candidates(
+    connection: sqlite3.Connection, *, known: Means | None = None, agents: AgentHistory | None = None
+) -> tuple[CandidateRow, ...]:
+    """Every proposal in the order in which it was made, the start first.
+
+    Of a loop over agents, `agents` is its history; what a method audit proposed is then left out.
+    """
     found = means(connection) if known is None else known
     gold = _gold(connection, found)
     decided = _decisions(connection)
     origin = _start(connection)
     parents = {one.digest: one.parent for one in reversed(payloads(connection, CandidateAdded))}
+    told = {} if agents is None else fates_of_rounds(agents.rounds)
+    apart = frozenset() if agents is None else frozenset(one.number for one in agents.audited)
     seen: set[tuple[int, str | None]] = set()
     rows = []
     for proposed in _proposals(connection):
+        if proposed.generation in apart:
+            continue
         decision = _decision_on(proposed, decided)
         twin = (proposed.generation, proposed.digest) in seen
         seen.add((proposed.generation, proposed.digest))
-        fate, reason = _fate(proposed, decision, twin=twin, origin=origin)
+        place = (proposed.generation, proposed.index)
+        fate, reason = told.get(place) or _fate(proposed, decision, twin=twin, origin=origin)
         digest = proposed.digest or ""
         select = found.get((SELECT, digest), _NOTHING)
         incumbent = found.get((SELECT, decision.incumbent), _NOTHING).value if decision else None
@@ -174,10 +168,12 @@ def candidates(connection: sqlite3.Connection, *, known: Means | None = None) ->
 def _proposals(connection: sqlite3.Connection) -> list[Proposed]:
     """What improvers returned, and what entered the lineage without being proposed (the start)."""
     proposed = {(one.generation, one.index): one for one in payloads(connection, Proposed)}
+    known = {proposal.digest for proposal in proposed.values()}
+    entries = payloads(connection, CandidateAdded)
     added = [
         Proposed(generation=one.generation, index=one.index, digest=one.digest, note=one.note)
-        for one in payloads(connection, CandidateAdded)
-        if one.digest not in {proposal.digest for proposal in proposed.values()}
+        for one in entries
+        if one.digest not in known and one.track == entries[0].track
     ]
     # The start first, also before a pilot's candidates, which are of generation 0 too.
     return [*added[:1], *sorted([*proposed.values(), *added[1:]], key=lambda one: (one.generation, one.index))]

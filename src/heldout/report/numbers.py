@@ -13,6 +13,7 @@ __all__ = [
     "dollars",
     "duration",
     "interval",
+    "net",
     "percent",
     "plus_minus",
     "points",
@@ -66,6 +67,11 @@ def interval(ends: tuple[float, float] | None) -> str:
     if ends is None or not all(math.isfinite(end) for end in ends):
         return NOT_MEASURED
     return f"{signed(ends[0])} to {signed(ends[1])}"
+
+
+def net(tasks: int | None) -> str:
+    """Fixed minus broken tasks, `+3`; nothing that was not run has one."""
+    return "–" if tasks is None else f"{tasks:+d}".replace("-", "−") if tasks else "0"
 
 
 @_of_a_measured_value

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from heldout.errors import StoreError
+from heldout.report.agent_page import AgentPage, gather_agents
+from heldout.report.candidate_files import CandidateFiles
 from heldout.report.charts import Dot, GainMark, Point, Series, candidate_dots, gain_forest, level_curve
-from heldout.report.diffs import FileDiff, diff_files
-from heldout.report.history import CandidateRow, Fate, GenerationRow, candidates, generations, oracle_role
+from heldout.report.diffs import FileDiff
+from heldout.report.fates import Fate
+from heldout.report.history import CandidateRow, GenerationRow, candidates, generations, oracle_role
 from heldout.report.queries import (
     Flicker,
     Flips,
@@ -82,15 +84,19 @@ class Page:
     oracle: str | None
     config: str | None
     """Text of the run's config file, to repeat it with."""
+    agents: AgentPage | None
+    """What a loop over agents did in its rounds; None for other loops."""
 
 
 def gather(connection: sqlite3.Connection, run: RunFolder) -> Page:
     """Read the run once; a candidate folder that cannot be read leaves its difference out, and nothing else."""
-    known = means(connection)
-    whole = summary(connection, known=known)
+    measured = means(connection)
+    whole = summary(connection, known=measured)
+    agents = whole.agents
+    known = measured if agents is None else agents.with_confirmed(measured)
     steps = generations(connection, known=known)
-    rows = candidates(connection, known=known)
-    folders = _Folders(run)
+    rows = candidates(connection, known=known, agents=agents)
+    folders = CandidateFiles(run)
     final = folders.files(whole.final.digest)
     return Page(
         summary=whole,
@@ -104,32 +110,13 @@ def gather(connection: sqlite3.Connection, run: RunFolder) -> Page:
         missing=missing_reasons(connection),
         oracle=oracle_role(connection),
         config=_config(run),
+        agents=None if agents is None else gather_agents(connection, run, agents=agents, files=folders),
     )
 
 
-class _Folders:
-    """Candidate files by digest, each read once."""
-
-    def __init__(self, run: RunFolder) -> None:
-        self._run = run
-        self._read: dict[str, Mapping[str, str] | None] = {}
-
-    def files(self, digest: str | None) -> Mapping[str, str] | None:
-        if digest is None:
-            return None
-        if digest not in self._read:
-            try:
-                self._read[digest] = self._run.load(digest).files
-            except StoreError:
-                self._read[digest] = None
-        return self._read[digest]
-
-    def diff(self, old: str | None, new: str | None) -> tuple[FileDiff, ...] | None:
-        before, after = self.files(old), self.files(new)
-        return None if before is None or after is None else diff_files(before, after)
-
-
-def _rounds(rows: Sequence[CandidateRow], steps: Sequence[GenerationRow], *, folders: _Folders) -> tuple[Round, ...]:
+def _rounds(
+    rows: Sequence[CandidateRow], steps: Sequence[GenerationRow], *, folders: CandidateFiles
+) -> tuple[Round, ...]:
     shown = _written_out(rows)
     entries: dict[int, list[Entry]] = {}
     for place, row in enumerate(rows):
@@ -153,7 +140,8 @@ def _written_out(rows: Sequence[CandidateRow]) -> frozenset[int]:
 def _charts(whole: RunSummary, known: Means, *, steps: Sequence[GenerationRow], rows: Sequence[CandidateRow]) -> Charts:
     last = max((step.generation for step in steps), default=0)
     series = _curve(whole, steps, known=known)
-    dots = _dots(rows)
+    unit = "generation" if whole.agents is None else "round"
+    dots = _dots(rows, unit=unit)
     incumbents = [
         Point(step.generation, step.incumbent_select.value)
         for step in steps
@@ -162,9 +150,13 @@ def _charts(whole: RunSummary, known: Means, *, steps: Sequence[GenerationRow], 
     marks = _marks(whole)
     return Charts(
         gains=tuple(gain_forest(marks, width=width) for width in _WIDTHS if marks),
-        curve=tuple(level_curve(series, generations=last, width=width) for width in _WIDTHS if series and last),
+        curve=tuple(
+            level_curve(series, generations=last, width=width, unit=unit) for width in _WIDTHS if series and last
+        ),
         candidates=tuple(
-            candidate_dots(dots, incumbents, generations=last, width=width) for width in _WIDTHS if dots and last
+            candidate_dots(dots, incumbents, generations=last, width=width, unit=unit)
+            for width in _WIDTHS
+            if dots and last
         ),
     )
 
@@ -172,6 +164,7 @@ def _charts(whole: RunSummary, known: Means, *, steps: Sequence[GenerationRow], 
 def _marks(whole: RunSummary) -> tuple[GainMark, ...]:
     gains, audit = whole.gains, whole.audit
     found = (
+        ("believed", "Recorded", gains.recorded, None),
         ("believed", "Believed", gains.believed, None),
         ("model", "Corrected", gains.corrected, None),
         ("measured", "Audited", gains.audited, audit.interval if audit else None),
@@ -186,11 +179,18 @@ def _curve(whole: RunSummary, steps: Sequence[GenerationRow], *, known: Means) -
     if gold:
         lines.append(Series("measured", gold))
     elif whole.audit is not None and steps:
-        ends = [(0, whole.audit.start), (steps[-1].generation, whole.audit.final)]
+        ends = [(0, whole.audit.start), (_round_of_final(whole, steps), whole.audit.final)]
         audited = [(at, known.get((whole.audit.role, digest))) for at, digest in ends]
         points = _points([(at, mean) for at, mean in audited if mean is not None], band=True)
         lines.append(Series("measured", points, steps=False))
     return tuple(line for line in lines if line.points)
+
+
+def _round_of_final(whole: RunSummary, steps: Sequence[GenerationRow]) -> int:
+    """Where the final stands on the curve: at the end, but for a loop whose final selection may go back."""
+    chosen = None if whole.agents is None else whole.agents.selected
+    back = [one.round for one in chosen.finalists if one.digest == whole.final.digest] if chosen else []
+    return back[0] if back else steps[-1].generation
 
 
 def _points(means_at: Sequence[tuple[int, Mean]], *, band: bool) -> tuple[Point, ...]:
@@ -204,7 +204,7 @@ def _points(means_at: Sequence[tuple[int, Mean]], *, band: bool) -> tuple[Point,
     return tuple(result)
 
 
-def _dots(rows: Sequence[CandidateRow]) -> tuple[Dot, ...]:
+def _dots(rows: Sequence[CandidateRow], *, unit: str) -> tuple[Dot, ...]:
     width: dict[int, int] = {}
     for row in rows:
         width[row.generation] = max(width.get(row.generation, 1), row.index + 1)
@@ -214,7 +214,7 @@ def _dots(rows: Sequence[CandidateRow]) -> tuple[Dot, ...]:
             shift=((row.index + 0.5) / width[row.generation] - 0.5) * 0.8,
             score=row.select.value,
             fate=row.fate.value,
-            title=f"generation {row.generation}, candidate {row.index + 1}: {row.fate.value}",
+            title=f"{unit} {row.generation}, candidate {row.index + 1}: {row.fate.value}",
             gold=row.gold.value,
         )
         for row in rows

@@ -6,15 +6,16 @@ Means come from outcome rows and nothing else: rows without a score are excluded
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from heldout.records import OutcomeStatus, Record, Spend
-from heldout.store.events import PAYLOADS, AuditResult, NoiseMeasured, Prepared, Proposed, RoleScored
+from heldout.store.events import PAYLOADS, AuditResult, NoiseMeasured, Prepared, RoleScored
 
 __all__ = [
     "PROPOSING",
+    "SELECT",
     "Flicker",
     "Flips",
     "LedgerRow",
@@ -33,6 +34,9 @@ __all__ = [
 ]
 
 R = TypeVar("R", bound=Record)
+
+SELECT = "select"
+"""Purpose of the outcomes that gates decided on."""
 
 PROPOSING = "propose"
 """The ledger's name for what improvers spent."""
@@ -171,12 +175,31 @@ def ledger_rows(connection: sqlite3.Connection) -> tuple[LedgerRow, ...]:
     ):
         missing[row[0]] = row[1]
         spent[row[0]] = Spend(**dict(zip(Spend.model_fields, row[2:], strict=True)))
-    extra = [(PROPOSING, proposed.spend) for proposed in payloads(connection, Proposed)]
-    extra += [(prepared.purpose, prepared.spend) for prepared in payloads(connection, Prepared)]
-    for purpose, spend in extra:
+    prepared = [(entry.purpose, entry.spend) for entry in payloads(connection, Prepared)]
+    for purpose, spend in (*prepared, *_outside_outcomes(connection)):
         spent[purpose] = spent.get(purpose, Spend()) + spend
     ordered = sorted(spent.items(), key=lambda item: (-item[1].evaluations, -item[1].calls, item[0]))
     return tuple(LedgerRow(purpose, spend, missing.get(purpose, 0)) for purpose, spend in ordered)
+
+
+_SUBMITTED = f"CASE WHEN json_extract(data, '$.attempt') > 0 THEN 'repair' ELSE '{PROPOSING}' END"
+_PAID: Mapping[str, tuple[str, str]] = {
+    "proposal": (f"'{PROPOSING}'", "$.spend"),
+    "submission": (_SUBMITTED, "$.proposal.spend"),
+    "method.edited": ("'reflect'", "$.spend"),
+    "probe": ("'probe'", "$.spend"),
+    "attribution": ("'attribute'", "$.spend"),
+    "replay": ("'attribute'", "$.spend"),
+}
+"""Kind of event, other than outcomes and preparations, to the purpose that it was paid for and where its spend is."""
+
+
+def _outside_outcomes(connection: sqlite3.Connection) -> Iterator[tuple[str, Spend]]:
+    """What each event of other kinds cost. Only the spend is read: edits and outputs of commands can be large."""
+    for kind, (purpose, place) in _PAID.items():
+        query = f"SELECT {purpose}, json_extract(data, '{place}') FROM events WHERE kind = ? ORDER BY seq"
+        for name, spend in connection.execute(query, (kind,)):
+            yield name, Spend() if spend is None else Spend.model_validate_json(spend)
 
 
 def flips(connection: sqlite3.Connection, audit: AuditResult) -> Flips:

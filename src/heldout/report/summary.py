@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from heldout.errors import StoreError
 from heldout.records import Spend
 from heldout.report.correction import modelled_overstatement
-from heldout.report.queries import LedgerRow, Mean, Means, audits, ledger_rows, means, noise, payloads
+from heldout.report.queries import SELECT, LedgerRow, Mean, Means, audits, ledger_rows, means, noise, payloads
+from heldout.report.rounds import AgentHistory, agent_history
 from heldout.store.events import (
     AuditOpened,
     AuditResult,
@@ -23,13 +24,13 @@ from heldout.store.events import (
     TrackMoved,
 )
 
-__all__ = ["AUDIT", "RUNNING", "SELECT", "End", "Gains", "RunSummary", "summary"]
-
-SELECT = "select"
-"""Purpose of the outcomes that gates decided on."""
+__all__ = ["AUDIT", "RUNNING", "End", "Gains", "RunSummary", "summary"]
 
 AUDIT = "audit"
 """The role that is opened once."""
+
+FRESH = "final"
+"""Purpose of the fresh sweeps that finalists are compared by, in loops that have them."""
 
 RUNNING = "unfinished"
 """Status of a run that has not finished, or was killed."""
@@ -53,6 +54,8 @@ class Gains:
     """What the noise model expects the accepted steps to overstate (a model, not a measurement)."""
     audited: float | None
     """On tasks that no decision saw."""
+    recorded: float | None = None
+    """Loops that measure their finalists anew: what the final's select score had been when it was kept."""
 
     @property
     def corrected(self) -> float | None:
@@ -88,6 +91,8 @@ class RunSummary:
     ledger: tuple[LedgerRow, ...]
     notes: tuple[str, ...] = ()
     """What a reader must know of the run: lines that were lost, models without a price, an audit opened elsewhere."""
+    agents: AgentHistory | None = None
+    """Rounds, probes and the final selection of a loop over agents; None for other loops."""
 
     @property
     def status(self) -> str:
@@ -112,10 +117,13 @@ class RunSummary:
 
 def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> RunSummary:
     """Sum a run up at any moment of its life; `known` saves reading the means again."""
-    found = means(connection) if known is None else known
     started = payloads(connection, RunStarted)
     if not started:
         raise StoreError("this run has no `run.started` event: nothing was recorded before it stopped")
+    agents = agent_history(connection)
+    found = means(connection) if known is None else known
+    if agents is not None:
+        found = _as_compared(agents.with_confirmed(found), agents)
     finished = _finished(connection)
     start, final = _ends(connection, finished, found=found)
     results = _results(connection, start=start.digest, final=final.digest)
@@ -125,13 +133,14 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
     if finished is not None and finished.select_gain is not None:
         believed = finished.select_gain  # paired; it differs from the means only where tasks are missing
     modelled = modelled_overstatement(decisions, payloads(connection, NoiseEstimated))
+    recorded = None if agents is None else agents.recorded_gain(start.digest, final.digest)
     splits = payloads(connection, SplitMade)
     return RunSummary(
         started=started[0],
         finished=finished,
         start=start,
         final=final,
-        gains=Gains(believed, modelled, audit.gain if audit else None),
+        gains=Gains(believed, modelled, audit.gain if audit else None, recorded),
         audit=audit,
         reports=tuple(results[role] for role in sorted(results)),
         audit_openings=sum(opened.role == AUDIT for opened in payloads(connection, AuditOpened)),
@@ -140,7 +149,18 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
         noise=noise(connection),
         ledger=ledger_rows(connection),
         notes=_notes(connection, started[0], audit),
+        agents=agents,
     )
+
+
+def _as_compared(found: Means, agents: AgentHistory) -> Means:
+    """The means with the scores that the final selection compared in place of the finalists' select scores."""
+    compared = dict(found)
+    for one in agents.selected.finalists if agents.selected else ():
+        fresh = found.get((FRESH, one.digest), found.get((SELECT, one.digest)))
+        if fresh is not None and one.score is not None:
+            compared[SELECT, one.digest] = replace(fresh, value=one.score, standard_error=None)
+    return compared
 
 
 def _notes(connection: sqlite3.Connection, started: RunStarted, audit: AuditResult | None) -> tuple[str, ...]:
@@ -158,7 +178,8 @@ def _finished(connection: sqlite3.Connection) -> RunFinished | None:
     row = connection.execute(
         """
         SELECT data FROM events WHERE kind = 'run.finished' AND seq > COALESCE(
-            (SELECT MAX(seq) FROM events WHERE kind IN ('generation.started', 'decision', 'track.moved')), -1)
+            (SELECT MAX(seq) FROM events WHERE kind IN ('generation.started', 'decision', 'track.moved',
+             'round.started', 'submission', 'probe', 'screen', 'flips', 'selected', 'meta_audit')), -1)
         ORDER BY seq DESC LIMIT 1
         """
     ).fetchone()
@@ -172,8 +193,9 @@ def _ends(connection: sqlite3.Connection, finished: RunFinished | None, *, found
             _end(finished.final, found, recorded=finished.final_select),
         )
     added = payloads(connection, CandidateAdded)
-    moves = payloads(connection, TrackMoved)
-    start = next((candidate.digest for candidate in added if candidate.parent is None), "")
+    first = next((candidate for candidate in added if candidate.parent is None), None)
+    start, track = ("", "") if first is None else (first.digest, first.track)
+    moves = [moved for moved in payloads(connection, TrackMoved) if moved.track == track]
     return _end(start, found), _end(moves[-1].target if moves else start, found)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from heldout.records import Record, Spend
+from heldout.report.agent_json import AgentsJson, agents_json
 from heldout.report.summary import End, RunSummary
 from heldout.store.events import AuditResult
 
@@ -50,9 +51,13 @@ class RunJson(Record):
     """null until the audit was opened."""
     overstatement: float | None
     """Select gain minus audited gain."""
+    reports: Mapping[str, AuditJson] = {}
+    """The same comparison on each report role, such as `ood`."""
     spend: SpendJson
     report: str | None
     """Path of the HTML report."""
+    agents: AgentsJson | None = None
+    """Rounds and probes of a loop over agents; null for other loops."""
 
 
 def run_json(summary: RunSummary, *, report: Path | None = None) -> RunJson:
@@ -66,10 +71,12 @@ def run_json(summary: RunSummary, *, report: Path | None = None) -> RunJson:
         start=_end(summary.start),
         final=_end(summary.final),
         select_gain=summary.gains.believed,
-        audit=_audit(summary.audit),
+        audit=None if summary.audit is None else _audit(summary.audit),
         overstatement=summary.gains.overstatement,
+        reports={one.role: _audit(one) for one in summary.reports},
         spend=SpendJson(**dict(summary.total), by_purpose={row.purpose: row.spend for row in summary.ledger}),
         report=None if report is None else str(report),
+        agents=None if summary.agents is None else agents_json(summary.agents, recorded_gain=summary.gains.recorded),
     )
 
 
@@ -77,7 +84,5 @@ def _end(end: End) -> EndJson:
     return EndJson(digest=end.digest, select=end.select.value)
 
 
-def _audit(audit: AuditResult | None) -> AuditJson | None:
-    if audit is None:
-        return None
+def _audit(audit: AuditResult) -> AuditJson:
     return AuditJson(n=audit.n_tasks, gain=audit.gain, standard_error=audit.standard_error, interval=audit.interval)

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
+from heldout.report.agent_terminal import agents_view
 from heldout.report.numbers import ascii_text, count, dollars, duration, interval, percent, plus_minus, points, signed
 from heldout.report.queries import LedgerRow
 from heldout.report.summary import RunSummary
+from heldout.report.tables import plain_table
+from heldout.report.untrusted import one_line
 from heldout.report.verdict import Verdict, verdict
 from heldout.store.events import AuditResult, NoiseMeasured
 
@@ -51,9 +52,13 @@ def run_view(summary: RunSummary, *, report: Path | None = None) -> RenderableTy
     if summary.started.simulated:
         parts.append(Text.assemble(("SIMULATION", "bold reverse"), "  no language model was used"))
     parts += [_verdict(verdict(summary)), gains_view(summary)]
-    parts += [Text(f"Note: {note}", style="yellow") for note in summary.notes]
-    if summary.reports:
-        parts.append(reports_view(summary.reports))
+    parts += [Text(f"Note: {one_line(note, 400)}", style="yellow") for note in summary.notes]
+    audited = () if summary.agents is None or summary.audit is None else (summary.audit,)
+    if audited or summary.reports:
+        title = "Start against final, on tasks that no decision saw" if audited else _REPORT_ROLES
+        parts.append(reports_view((*audited, *summary.reports), title=title))
+    if summary.agents is not None:
+        parts.append(agents_view(summary.agents))
     if summary.noise is not None:
         parts.append(noise_view(summary.noise, gate=summary.gate))
     parts.append(ledger_view(summary.ledger, elapsed_s=summary.elapsed_s))
@@ -64,17 +69,29 @@ def run_view(summary: RunSummary, *, report: Path | None = None) -> RenderableTy
 
 
 def gains_view(summary: RunSummary) -> RenderableType:
-    """Believed, corrected and audited gain side by side, and the overstatement."""
+    """Believed, corrected and audited gain side by side, and the overstatement.
+
+    A loop over agents has no model of its overstatement: there stands what was recorded before the fresh sweep.
+    """
     gains, audit = summary.gains, summary.audit
-    table = _table()
-    for name, kind in (("Believed", "what the loop saw"), ("Corrected", "model"), ("Audited", "measured")):
-        table.add_column(Text.assemble((name, "bold"), f"\n{kind}"), ratio=1)
-    table.add_row(*(Text(points(gain), style="bold") for gain in (gains.believed, gains.corrected, gains.audited)))
     ends = f"{percent(summary.start.select.value)} to {percent(summary.final.select.value)}"
+    measured = f"{interval(audit.interval)} ({audit.confidence * 100:.0f} %)" if audit else "heldout audit opens it"
     modelled = signed(gains.modelled_overstatement).lstrip("+")
     expected = f"minus {modelled} by the model" if gains.corrected is not None else ""
-    measured = f"{interval(audit.interval)} ({audit.confidence * 100:.0f} %)" if audit else "heldout audit opens it"
-    table.add_row(ends, expected, measured, style="dim")
+    if summary.agents is None:
+        columns = [
+            ("Believed", "what the loop saw", gains.believed, ends),
+            ("Corrected", "model", gains.corrected, expected),
+        ]
+    else:
+        columns = [("Believed", "what the loop reports", gains.believed, ends)]
+        if gains.recorded is not None:
+            columns.insert(0, ("Recorded", "when it was kept", gains.recorded, "before the fresh sweep"))
+    table = plain_table()
+    for name, kind, _, _ in (*columns, ("Audited", "measured", None, "")):
+        table.add_column(Text.assemble((name, "bold"), f"\n{kind}"), ratio=1)
+    table.add_row(*(Text(points(gain), style="bold") for gain in (*(one[2] for one in columns), gains.audited)))
+    table.add_row(*(one[3] for one in columns), measured, style="dim")
     if gains.overstatement is None:
         return table
     line = Text.assemble("Overstatement ", (points(gains.overstatement), "bold"), " (believed minus audited)")
@@ -83,7 +100,7 @@ def gains_view(summary: RunSummary) -> RenderableType:
 
 def noise_view(noise: NoiseMeasured, *, gate: str = "") -> RenderableType:
     """The noise floor, and how often each gate accepts a candidate that is no better; `gate` is the run's own."""
-    table = _table(title="Noise: the start against itself")
+    table = plain_table(title="Noise: the start against itself")
     table.add_column("gate")
     table.add_column("false accepts", justify="right")
     table.add_column("std. error", justify="right")
@@ -107,7 +124,7 @@ def noise_view(noise: NoiseMeasured, *, gate: str = "") -> RenderableType:
 
 def ledger_view(ledger: Sequence[LedgerRow], *, elapsed_s: float | None = None) -> RenderableType:
     """What was paid for, by purpose."""
-    table = _table(
+    table = plain_table(
         title="Cost" if elapsed_s is None else f"Cost (the search took {duration(elapsed_s)})", show_footer=True
     )
     total = LedgerRow("total", sum((row.spend for row in ledger[1:]), start=ledger[0].spend)) if ledger else None
@@ -121,7 +138,7 @@ def ledger_view(ledger: Sequence[LedgerRow], *, elapsed_s: float | None = None) 
 
 def audit_view(audit: AuditResult) -> RenderableType:
     """One audit: the paired table and the gain, in plain words."""
-    table = _table(title=f"Audit on the role {audit.role}")
+    table = plain_table(title=f"Audit on the role {audit.role}")
     for name in ("", "final right", "final wrong"):
         table.add_column(name, justify="right" if name else "left")
     table.add_row("start right", count(audit.both), f"{count(audit.broken)} broken")
@@ -133,9 +150,12 @@ def audit_view(audit: AuditResult) -> RenderableType:
     return Group(Text(audit.sentence, style="bold"), *notes, table, Padding(Text(gain + "."), (0, 0, 1, 1)))
 
 
-def reports_view(reports: Sequence[AuditResult]) -> RenderableType:
-    """Start against final on each report role; like the audit's, these tasks were seen by no decision."""
-    table = _table(title="Report roles: start against final")
+_REPORT_ROLES = "Report roles: start against final"
+
+
+def reports_view(reports: Sequence[AuditResult], *, title: str = _REPORT_ROLES) -> RenderableType:
+    """Start against final on each role; like the audit's, these tasks were seen by no decision."""
+    table = plain_table(title=title)
     for name in ("role", "tasks", "start", "final", "gain", "95 % interval", "missing"):
         table.add_column(name, justify="left" if name == "role" else "right")
     if reports:
@@ -168,17 +188,3 @@ def _cells(row: LedgerRow) -> list[str]:
         dollars(spend.cost_usd),
         duration(spend.wall_s),
     ]
-
-
-def _table(*, title: str | None = None, show_footer: bool = False) -> Table:
-    return Table(
-        box=SIMPLE_HEAD,
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        header_style="",
-        show_footer=show_footer,
-        footer_style="bold",
-        expand=title is None,
-        padding=(0, 1),
-    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -37,6 +38,8 @@ class Sweep:
     tasks: Sequence[Task]
     purpose: str
     repeat: int = 0
+    traced: bool = False
+    """Keep the whole trajectories: for train tasks, whose episodes an improver may read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,14 @@ class _Job:
     task: Task
     seed: int
     reservation: Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What an episode said of itself."""
+
+    answer: str | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,7 @@ class JobResult:
 
 @dataclass(slots=True)
 class Engine:
-    """Evaluates candidates. Only the thread that calls `evaluate` writes to the journal.
+    """Evaluates candidates; several threads may call `evaluate` at once, with different sweeps.
 
     `recorded` and `prepared` hold what an earlier part of the run has paid for, by key.
     """
@@ -75,6 +86,9 @@ class Engine:
     recorded: dict[str, Outcome] = field(default_factory=dict)
     prepared: dict[str, Preparation] = field(default_factory=dict)
     progress: Progress = field(default_factory=QuietProgress)
+    keep_trace: Callable[[str, Trajectory], object] = lambda _key, _trajectory: None
+    """Keeps the trajectory of an outcome key, before the outcome is journaled."""
+    _preparing: threading.Lock = field(default_factory=threading.Lock)
 
     def evaluate(self, sweep: Sweep, *, grade: Grade) -> tuple[Outcome, ...]:
         """One outcome per task, in the order of the tasks; what is recorded costs nothing.
@@ -92,8 +106,25 @@ class Engine:
         """What is on record of a sweep, without paying for the rest."""
         return tuple(self.recorded.get(key) for key in self._keys(sweep))
 
+    def keys(self, sweep: Sweep) -> tuple[str, ...]:
+        """The outcome keys of a sweep, under which its traces are kept."""
+        return tuple(self._keys(sweep))
+
+    def forget_missing(self, sweep: Sweep) -> int:
+        """Have what was not measured of a sweep measured again; the number of tasks."""
+        missing = [key for key in self._keys(sweep) if key in self.recorded and self.recorded[key].score is None]
+        for key in missing:
+            del self.recorded[key]
+        return len(missing)
+
     def prepare(self, candidate: Candidate, *, purpose: str) -> Preparation:
-        """The harness's one-off measurement of a candidate; paid once in a run."""
+        """The harness's one-off measurement of a candidate, where it makes one; paid once in a run."""
+        if not self.harness.prepares:
+            return Preparation()
+        with self._preparing:
+            return self._prepared(candidate, purpose=purpose)
+
+    def _prepared(self, candidate: Candidate, *, purpose: str) -> Preparation:
         key = outcome_key((candidate.digest, self.harness.fingerprint, self.model.fingerprint), "prepare")
         if key not in self.prepared:
             reservation = self.ledger.reserve(purpose, self._preparation_bound(candidate))
@@ -195,16 +226,20 @@ class Engine:
 
     def _record(self, job: _Job, future: Future[JobResult], sweep: Sweep, *, grade: Grade) -> None:
         answer, score, fault, spend = None, None, None, Spend(evaluations=1)
+        measures: Mapping[str, float] = {}
         try:
             result = future.result()
             answer, spend = result.trajectory.answer, self._spend(result)
+            measures = result.trajectory.measures
+            if sweep.traced:
+                self.keep_trace(job.key, result.trajectory)
             score = grade(job.task.id, answer)
         except SetupError:
             job.reservation.refund()
             raise
         except TaskError as error:
             # Paid for and not graded: kept as missing, and measured again once the grader is mended.
-            self._keep(job, sweep, score=None, error=str(error), spend=spend, answer=answer)
+            self._keep(job, sweep, score=None, error=str(error), spend=spend, told=_Told(answer, measures))
             raise
         except HarnessError as error:
             # The candidate's own doing (it raised, or ran past its time): failed, so that hanging never pays.
@@ -212,7 +247,8 @@ class Engine:
         except BoundaryError as error:
             fault = str(error)
             spend = Spend(evaluations=1, calls=error.calls if isinstance(error, ModelError) else 0)
-        self._keep(job, sweep, score=score, error=fault, spend=spend, answer=answer)
+        told = _Told(answer, measures)
+        self._keep(job, sweep, score=score, error=fault, spend=spend, told=told)
 
     def _keep(
         self,
@@ -222,9 +258,10 @@ class Engine:
         score: float | None,
         error: str | None,
         spend: Spend,
-        answer: str | None = None,
+        told: _Told | None = None,
     ) -> None:
         """Journal an outcome, then count it."""
+        told = told or _Told()
         outcome = Outcome.model_construct(
             key=job.key,
             purpose=sweep.purpose,
@@ -234,8 +271,9 @@ class Engine:
             seed=job.seed,
             score=score,
             status=_status(score),
-            answer=None if answer is None else answer[:ANSWER_CHARACTERS],
+            answer=None if told.answer is None else told.answer[:ANSWER_CHARACTERS],
             error=error,
+            measures=told.measures,
             spend=spend,
         )
         self.append("outcome", outcome)
@@ -252,7 +290,7 @@ class Engine:
             tokens_out=used.tokens_out,
             cost_usd=used.cost_usd,
             wall_s=round(result.wall_s, 6),
-            cpu_s=round(result.cpu_s, 6),
+            cpu_s=round(result.cpu_s + used.cpu_s, 6),
         )
         return self.ledger.price(self.model.name, spend)
 

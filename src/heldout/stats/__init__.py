@@ -10,7 +10,16 @@ from heldout.stats.components import (
     variance_components,
 )
 from heldout.stats.distributions import beta_quantile, incomplete_beta, normal_quantile, t_quantile, t_tail
+from heldout.stats.flips import (
+    ConfirmedFlips,
+    EditLabel,
+    RepeatRates,
+    confirmed_flips,
+    edit_label,
+    repeat_rates,
+)
 from heldout.stats.intervals import bootstrap_interval, conditional_odds_interval, wilson_interval
+from heldout.stats.multiplicity import holm_adjusted, holm_divisors
 from heldout.stats.noise import (
     audit_standard_error,
     expected_flips,
@@ -43,10 +52,13 @@ from heldout.stats.sequential import PaceDecision, ladder_accepts, pace_decision
 __all__ = [
     "EQUAL_WITHIN",
     "CommittedOverstatement",
+    "ConfirmedFlips",
+    "EditLabel",
     "MeanInterval",
     "PaceDecision",
     "PairedCounts",
     "PairedDifference",
+    "RepeatRates",
     "VarianceComponents",
     "audit_standard_error",
     "bayes_threshold",
@@ -54,9 +66,13 @@ __all__ = [
     "bootstrap_interval",
     "committed_overstatement",
     "conditional_odds_interval",
+    "confirmed_flips",
+    "edit_label",
     "expected_flips",
     "expected_max_normal",
     "flip_rate",
+    "holm_adjusted",
+    "holm_divisors",
     "incomplete_beta",
     "ladder_accepts",
     "mcnemar_exact",
@@ -71,6 +87,7 @@ __all__ = [
     "paired_t_test",
     "pool_components",
     "repeat_flip_rate",
+    "repeat_rates",
     "selection_overstatement",
     "shared_noise_posterior",
     "t_quantile",

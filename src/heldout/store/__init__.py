@@ -16,17 +16,21 @@ from heldout.store.lineage import Lineage, Node, NodeStatus
 from heldout.store.lock import LockHolder, RunLock
 from heldout.store.run_folder import RunFolder, list_runs
 from heldout.store.toml import toml_text
+from heldout.store.traces import FolderTraces, MemoryTraces, Traces
 
 __all__ = [
     "EventLog",
+    "FolderTraces",
     "Index",
     "Journal",
     "Lineage",
     "LockHolder",
+    "MemoryTraces",
     "Node",
     "NodeStatus",
     "RunFolder",
     "RunLock",
+    "Traces",
     "export_candidate",
     "fault_of_files",
     "list_runs",

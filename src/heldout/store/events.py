@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from heldout.records import Decision, Outcome, Record, Spend
+from heldout.store.agent_events import AGENT_PAYLOADS
 
 __all__ = [
     "PAYLOADS",
@@ -292,5 +293,6 @@ PAYLOADS: Mapping[str, type[Record]] = {
     "audit": AuditResult,
     "role.scored": RoleScored,
     "run.finished": RunFinished,
+    **AGENT_PAYLOADS,
 }
 """Kind of event to the record that its data validates against."""

@@ -32,7 +32,7 @@ class RunFolder:
         What a run left that was stopped before its config was written is no obstacle.
         """
         folder = cls(Path(path))
-        ours = {folder.blobs.name, folder.logs.name, folder.lock.name}
+        ours = {folder.blobs.name, folder.logs.name, folder.traces.name, folder.lock.name}
         if folder.is_run:
             raise SetupError(f"{str(path)!r} holds a run already; continue it with --resume, or name another folder")
         if folder.path.exists() and not (
@@ -80,6 +80,10 @@ class RunFolder:
     @property
     def index(self) -> Path:
         return self.path / "index.sqlite"
+
+    @property
+    def traces(self) -> Path:
+        return self.path / "traces"
 
     @property
     def logs(self) -> Path:

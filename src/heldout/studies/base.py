@@ -11,7 +11,12 @@ from heldout.registry import load
 
 __all__ = ["STUDIES", "Study", "load_study"]
 
-STUDIES: Mapping[str, str] = MappingProxyType({"winners_curse": "heldout.studies.winners_curse.study:study"})
+STUDIES: Mapping[str, str] = MappingProxyType(
+    {
+        "winners_curse": "heldout.studies.winners_curse.study:study",
+        "verse_published": "heldout.studies.verse_published.study:study",
+    }
+)
 """Short names of `heldout bench`."""
 
 

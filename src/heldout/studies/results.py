@@ -68,7 +68,7 @@ class Part(Record):
     plots: tuple[Plot, ...] = ()
     seeds: int = 0
     config_digests: Mapping[str, str] = {}
-    """Of the runs behind it, by name."""
+    """Of the runs behind it, by name; where none was made, of the files."""
 
 
 class Provenance(Record):

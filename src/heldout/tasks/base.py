@@ -31,7 +31,12 @@ class Item(Record):
 
 
 class TaskSource(Protocol):
-    """Where tasks come from. Reading twice gives the same items in the same order."""
+    """Where tasks come from. Reading twice gives the same items in the same order.
+
+    Two more things a source may have, and need not: `environment` (`heldout.tasks.environment.Environment`), where
+    its tasks are solved in a work folder, and `solution(item) -> str`, the answer that is right where the reference
+    itself is none. `heldout.tasks.sources` reads both.
+    """
 
     description: str
     """What the solver is asked to do, for improvers and reports."""

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from heldout.config import TasksConfig
-from heldout.errors import SetupError, TaskError
-from heldout.records import Record
+from heldout.errors import BoundaryError, SetupError, TaskError, boundary
+from heldout.records import Record, digest_of
 from heldout.registry import load
-from heldout.tasks.base import Item
+from heldout.tasks.base import Item, TaskSource
 from heldout.tasks.duplicates import DuplicatePair, clusters, find_duplicates
 from heldout.tasks.graders import CheckedGrader, last_number, load_grader, normalise_label
-from heldout.tasks.sources import SOURCES, load_source, read_items
+from heldout.tasks.sources import SOURCES, environment_of, load_source, read_items, solution_of
 from heldout.tasks.splitting import divide
 
 __all__ = ["DuplicateExample", "SourceEntry", "SourceReport", "check_source", "list_sources"]
 
 _EXAMPLES = 5
 _FAILURES = 10
+_SAMPLE = 24
+"""Items that are graded where grading runs code, unless another number is asked for."""
+_NO_CHANGE = "{}"
 
 
 class SourceEntry(Record):
@@ -59,10 +62,14 @@ class SourceReport(Record):
     """Items that `tasks.duplicates = "drop"` leaves out."""
     examples: tuple[DuplicateExample, ...]
     grader: str
+    graded: int
+    """Items whose right and wrong answers were graded: all, or a sample of each stratum where grading runs code."""
     gold_right: int
-    """Items whose own reference scores 1."""
+    """Graded items whose own reference scores 1."""
     wrong_refused: int
-    """Items for which a wrong answer scores 0."""
+    """Graded items for which a wrong answer scores 0."""
+    exclude: tuple[str, ...]
+    """Graded items whose own reference does not score 1: they are to be left out of the source before a run."""
     failures: tuple[str, ...]
     """What must be mended before a run; empty when all is well."""
 
@@ -71,19 +78,22 @@ class SourceReport(Record):
         return not self.failures
 
 
-def check_source(config: TasksConfig) -> SourceReport:
+def check_source(config: TasksConfig, *, sample: int | None = None) -> SourceReport:
     """Read a source, look for duplicates, divide it, and try the grader with right and wrong answers.
 
-    Faults of the division, the texts and the grader are listed in `failures`; a source that cannot be
-    read at all is a `SetupError`.
+    Grading what was left in a work folder runs code, so of such sources only `sample` items are graded (None is 24, 0
+    is all), spread over the strata. Faults of the division, the texts and the grader are listed in `failures`; a
+    source that cannot be read at all is a `SetupError`.
     """
     source = load_source(config)
     items = read_items(source, name=config.source)
     grader = load_grader(config.grader or source.grader)
     pairs = find_duplicates(items)
-    gold, gold_faults = _grade_all(grader, items, {item.id: item.reference for item in items}, want=1.0)
-    wrong_answers = {item.id: _wrong_answer(item, source.labels, grader) for item in items}
-    wrong, wrong_faults = _grade_all(grader, items, wrong_answers, want=0.0)
+    tried = (
+        items if environment_of(source) is None else _spread(items, _SAMPLE if sample is None else sample, config.seed)
+    )
+    gold = _grade_all(grader, tried, {item.id: _right_answer(source, item) for item in tried}, want=1.0)
+    wrong = _grade_all(grader, tried, {item.id: _wrong_answer(source, item, grader) for item in tried}, want=0.0)
     roles, division_faults = _try_division(items, config)
     return SourceReport(
         source=config.source,
@@ -96,14 +106,16 @@ def check_source(config: TasksConfig) -> SourceReport:
         copies=sum(len(cluster) - 1 for cluster in clusters(pairs)),
         examples=_examples(items, pairs),
         grader=grader.name,
-        gold_right=gold,
-        wrong_refused=wrong,
+        graded=len(tried),
+        gold_right=len(tried) - len(gold),
+        wrong_refused=len(tried) - len(wrong),
+        exclude=tuple(gold),
         failures=(
             *division_faults,
             *_same_labels(source.labels, grader),
             *_every_label(items, source.labels, grader),
-            *gold_faults,
-            *wrong_faults,
+            *_shown(gold.values()),
+            *_shown(wrong.values()),
         ),
     )
 
@@ -161,14 +173,32 @@ def _every_label(items: Sequence[Item], labels: Sequence[str], grader: CheckedGr
     """An answer that names every label commits to none; a solver that may score by it will learn to give it."""
     answer = ", ".join(labels)
     tried = items if len(labels) > 1 else ()
-    fooled, _ = _grade_all(grader, tried, {item.id: answer for item in tried}, want=1.0)
+    fooled = len(tried) - len(_grade_all(grader, tried, {item.id: answer for item in tried}, want=1.0))
     return [f"an answer that lists every label scores 1 on {fooled} tasks; use the grader 'label'"] if fooled else []
 
 
-def _wrong_answer(item: Item, labels: Sequence[str], grader: CheckedGrader) -> str:
-    """Another label; for numbers one more than the reference; else a text that answers nothing."""
+def _spread(items: Sequence[Item], size: int, seed: int) -> list[Item]:
+    """`size` items (0 is all), the strata in turn, which of each the seed says; in the order of the source."""
+    turns: Counter[str] = Counter()
+    ranked: list[tuple[int, str, str]] = []
+    for item in sorted(items, key=lambda item: digest_of([seed, item.id])):
+        ranked.append((turns[item.stratum], item.stratum, item.id))
+        turns[item.stratum] += 1
+    chosen = {name for _, _, name in sorted(ranked)[: size or len(ranked)]}
+    return [item for item in items if item.id in chosen]
+
+
+def _right_answer(source: TaskSource, item: Item) -> str:
+    with boundary(TaskError, f"the task source could not make a solution of {item.id!r}"):
+        return solution_of(source, item)
+
+
+def _wrong_answer(source: TaskSource, item: Item, grader: CheckedGrader) -> str:
+    """In a work folder no change; else another label, for numbers one more, or a text that answers nothing."""
+    if environment_of(source) is not None:
+        return _NO_CHANGE
     own = normalise_label(item.reference)
-    others = [label for label in labels if normalise_label(label) != own]
+    others = [label for label in source.labels if normalise_label(label) != own]
     if others:
         return others[0]
     value = last_number(item.reference) if grader.name == "number" else None
@@ -177,18 +207,23 @@ def _wrong_answer(item: Item, labels: Sequence[str], grader: CheckedGrader) -> s
 
 def _grade_all(
     grader: CheckedGrader, items: Sequence[Item], answers: Mapping[str, str], *, want: float
-) -> tuple[int, list[str]]:
-    """How many answers score `want`, and the faults, the first few in words."""
-    faults: list[str] = []
+) -> dict[str, str]:
+    """The items whose answer does not score `want`, and why."""
+    faults: dict[str, str] = {}
     for item in items:
         answer = answers[item.id]
         try:
             score = grader(answer, item.reference, task=item.id)
-        except TaskError as fault:
-            faults.append(str(fault))
+        except BoundaryError as fault:
+            faults[item.id] = str(fault)
             continue
         if score != want:
             kind = "its own reference" if want else "a wrong answer"
-            faults.append(f"task {item.id!r}: {kind} {answer[:60]!r} scores {score:g}, expected {want:g}")
-    shown = faults[:_FAILURES] + ([f"… and {len(faults) - _FAILURES} more"] if len(faults) > _FAILURES else [])
-    return len(items) - len(faults), shown
+            faults[item.id] = f"task {item.id!r}: {kind} {answer[:60]!r} scores {score:g}, expected {want:g}"
+    return faults
+
+
+def _shown(faults: Collection[str]) -> list[str]:
+    """The first few faults in words."""
+    more = len(faults) - _FAILURES
+    return [*list(faults)[:_FAILURES], *([f"… and {more} more"] if more > 0 else [])]

@@ -33,6 +33,7 @@ GRADERS: Mapping[str, str] = {
     "number": "heldout.tasks.graders:number",
     "exact": "heldout.tasks.graders:exact",
     "contains": "heldout.tasks.graders:contains",
+    "repair": "heldout.worlds.repair.grading:grade",
 }
 """Short name to dotted path."""
 
@@ -47,7 +48,10 @@ _NUMBER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CheckedGrader:
-    """A grader that answers in [0, 1] or raises `TaskError`. A missing answer scores 0 without asking it."""
+    """A grader that answers in [0, 1] or raises `TaskError`. A missing answer scores 0 without asking it.
+
+    A grader may have a method `explain(answer, reference) -> str`, which says why an answer is not right.
+    """
 
     name: str
     function: Callable[[str | None, str], Any]
@@ -65,6 +69,17 @@ class CheckedGrader:
         if math.isnan(score) or not 0.0 <= score <= 1.0:
             raise TaskError(f"{where} returned {value!r}; expected a number in [0, 1]")
         return score
+
+    def explain(self, answer: str | None, reference: str, *, task: str = "") -> str:
+        """What the grader has to say about an answer; empty where it explains nothing, or there is no answer."""
+        explain = getattr(self.function, "explain", None)
+        if explain is None or answer is None:
+            return ""
+        with boundary(TaskError, f"grader {self.name!r} could not explain task {task!r}"):
+            said = explain(answer, reference)
+        if not isinstance(said, str):
+            raise TaskError(f"grader {self.name!r} on task {task!r} explained with {said!r}; expected a text")
+        return said
 
 
 def load_grader(name: str) -> CheckedGrader:

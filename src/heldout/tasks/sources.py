@@ -15,16 +15,30 @@ from heldout.options import read_options
 from heldout.records import Record
 from heldout.registry import load
 from heldout.tasks.base import Item, TaskSource
+from heldout.tasks.environment import Environment
 from heldout.tasks.rows import Row, read_csv, read_jsonl
 
-__all__ = ["SOURCES", "CsvSource", "FileOptions", "FileSource", "JsonlSource", "load_source", "read_items"]
+__all__ = [
+    "SOURCES",
+    "CsvSource",
+    "FileOptions",
+    "FileSource",
+    "JsonlSource",
+    "environment_of",
+    "load_source",
+    "read_items",
+    "solution_of",
+]
 
 SOURCES: Mapping[str, str] = {
     "questions": "heldout.worlds.questions:QuestionsSource",
+    "repair": "heldout.worlds.repair:RepairSource",
     "trec:6": "heldout.benchmarks.trec:trec6",
     "trec:50": "heldout.benchmarks.trec:trec50",
     "banking77": "heldout.benchmarks.banking77:Banking77Source",
     "gsm8k": "heldout.benchmarks.gsm8k:Gsm8kSource",
+    "swe": "heldout.benchmarks.swe:SweSource",
+    "harbor": "heldout.benchmarks.harbor:HarborSource",
     "jsonl": "heldout.tasks.sources:JsonlSource",
     "csv": "heldout.tasks.sources:CsvSource",
 }
@@ -186,6 +200,18 @@ def load_source(config: TasksConfig) -> TaskSource:
     with boundary(TaskError, what):
         source: TaskSource = factory(**arguments)
     return source
+
+
+def environment_of(source: TaskSource) -> Environment | None:
+    """Where the tasks of an agent begin; None for tasks that are only text, and for sources that predate agents."""
+    found: Environment | None = getattr(source, "environment", None)
+    return found
+
+
+def solution_of(source: TaskSource, item: Item) -> str:
+    """The right answer as a solver would give it: what the source says (`solution(item)`), else the reference."""
+    told = getattr(source, "solution", None)
+    return item.reference if told is None else str(told(item))
 
 
 def read_items(source: TaskSource, *, name: str) -> tuple[Item, ...]:

@@ -9,9 +9,10 @@ from heldout.config import TasksConfig
 from heldout.errors import SetupError, TaskError
 from heldout.records import SelectTask, TrainTask, digest_of
 from heldout.tasks.base import Item
+from heldout.tasks.environment import Environment
 from heldout.tasks.graders import CheckedGrader, load_grader
 from heldout.tasks.roles import OpenRole, SealedRole, SealedTask, text_digest
-from heldout.tasks.sources import load_source, read_items
+from heldout.tasks.sources import environment_of, load_source, read_items, solution_of
 from heldout.tasks.splitting import divide
 
 __all__ = ["TaskSet", "load_tasks"]
@@ -41,6 +42,8 @@ class TaskSet:
     grader: CheckedGrader
     references: Mapping[str, str]
     """Right answers of train, select and spare; never handed to an improver."""
+    environment: Environment | None = None
+    """Where an agent's tasks begin; None for tasks that are only text."""
 
     @property
     def plan_digest(self) -> str:
@@ -62,6 +65,18 @@ class TaskSet:
         if task_id not in self.references:
             raise TaskError(f"task {task_id!r} is not in train or select; a sealed role is graded once it is opened")
         return self.grader(answer, self.references[task_id], task=task_id)
+
+    def explain(self, task_id: str, answer: str | None) -> str:
+        """What the grader says of an answer to a train task, for an improver to read; empty where it only scores."""
+        if all(task.id != task_id for task in self.train):
+            raise TaskError(f"task {task_id!r} is not in train; only train tasks are explained")
+        return self.grader.explain(answer, self.references[task_id], task=task_id)
+
+    def solution_texts(self) -> tuple[str, ...]:
+        """The right answers of train, select and spare as a solver would give them, for the leak check alone."""
+        source = load_source(self.config)
+        items = read_items(source, name=self.config.source)
+        return tuple(solution_of(source, item) for item in items if item.id in self.references)
 
     def open_role(self, name: str) -> OpenRole:
         """Read the bodies of a sealed role from the source again; `TaskError` where the source has changed."""
@@ -113,6 +128,7 @@ def load_tasks(config: TasksConfig, *, fresh: int = 0) -> TaskSet:
         config=config,
         grader=grader,
         references={item.id: item.reference for name in _OPEN for item in roles.get(name, ())},
+        environment=environment_of(source),
     )
 
 

@@ -40,6 +40,8 @@ class PlainHarness:
     """The instruction as the system message, the task as the user's, the reply as the answer."""
 
     fingerprint: str = "plain"
+    prepares: bool = True
+    replayable: bool = False
 
     def prepare(self, candidate: Candidate, model: Model) -> Preparation:  # noqa: ARG002 - nothing to measure
         return Preparation()

@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that answers chat completions from a script, faults included."""
+"""A real HTTP server on loopback that answers both chat protocols from a script, faults included."""
 
 from __future__ import annotations
 
@@ -30,6 +30,16 @@ class ScriptedReply:
     """For each token, the likely tokens and their natural-log probabilities."""
     usage: tuple[int, int] | None = (7, 3)
     """Tokens in and out; None leaves the field out."""
+    tool_calls: Sequence[tuple[str, str]] = ()
+    """Name and arguments of each call, the arguments as text. The messages protocol has no place for malformed ones:
+    there they arrive as a text."""
+    finish_reason: str | None = None
+    """In the protocol's own words; None is what follows from the rest."""
+    refusal: str | None = None
+    reasoning: str = ""
+    """Of the messages protocol: a block of reasoning before the answer, with its signature."""
+    cached: tuple[int, int] | None = None
+    """Of the messages protocol: input tokens written to the cache and read from it, beside `usage`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,7 @@ class ScriptedServer:
 
     @property
     def url(self) -> str:
-        """Base URL, for `ModelConfig.url`."""
+        """Base URL, for `ModelConfig.url`; requests to `/v1/messages` are answered in the messages protocol."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     @property
@@ -98,9 +108,11 @@ class ScriptedServer:
                 length = int(self.headers.get("content-length", "0"))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 body = json.loads(self.rfile.read(length) or b"{}")
-                reply = scripted._next(SeenRequest(path=self.path, headers=headers, body=body))
+                request = SeenRequest(path=self.path, headers=headers, body=body)
+                reply = scripted._next(request)
                 scripted._wait(reply.delay_s)
-                _send(self, reply)
+                payload = _message if request.path.endswith("/messages") else _completion
+                _send(self, reply, json.dumps(payload(reply)).encode() if reply.raw is None else reply.raw)
 
             def log_message(self, format: str, *args: object) -> None:
                 """Say nothing on standard error."""
@@ -125,8 +137,7 @@ class _LoopbackServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
-def _send(handler: BaseHTTPRequestHandler, reply: ScriptedReply) -> None:
-    body = reply.raw if reply.raw is not None else json.dumps(_payload(reply)).encode()
+def _send(handler: BaseHTTPRequestHandler, reply: ScriptedReply, body: bytes) -> None:
     handler.close_connection = handler.close_connection or reply.disconnect != "never"
     if reply.disconnect == "before":
         return
@@ -138,14 +149,20 @@ def _send(handler: BaseHTTPRequestHandler, reply: ScriptedReply) -> None:
     handler.wfile.write(body[: len(body) // 2] if reply.disconnect == "middle" else body)
 
 
-def _payload(reply: ScriptedReply) -> dict[str, Any]:
+def _completion(reply: ScriptedReply) -> dict[str, Any]:
+    """The body in the OpenAI chat protocol."""
     if reply.status != 200:
         return {"error": {"message": reply.text, "type": "scripted", "code": reply.status}}
-    choice: dict[str, Any] = {
-        "index": 0,
-        "finish_reason": "stop",
-        "message": {"role": "assistant", "content": reply.text},
-    }
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text}
+    if reply.refusal is not None:
+        message["refusal"] = reply.refusal
+    if reply.tool_calls:
+        message["tool_calls"] = [
+            {"id": f"call-{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
+            for number, (name, arguments) in enumerate(reply.tool_calls)
+        ]
+    finish = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
+    choice: dict[str, Any] = {"index": 0, "finish_reason": finish, "message": message}
     if reply.logprobs is not None:
         choice["logprobs"] = {"content": [_position(likely) for likely in reply.logprobs]}
     payload: dict[str, Any] = {
@@ -163,6 +180,43 @@ def _payload(reply: ScriptedReply) -> dict[str, Any]:
             "total_tokens": tokens_in + tokens_out,
         }
     return payload
+
+
+def _message(reply: ScriptedReply) -> dict[str, Any]:
+    """The body in the Anthropic messages protocol."""
+    if reply.status != 200:
+        return {"type": "error", "error": {"type": "scripted", "message": reply.text}}
+    content: list[dict[str, Any]] = []
+    if reply.reasoning:
+        content.append({"type": "thinking", "thinking": reply.reasoning, "signature": "signed"})
+    if reply.text:
+        content.append({"type": "text", "text": reply.text})
+    content += [_tool_use(number, name, arguments) for number, (name, arguments) in enumerate(reply.tool_calls)]
+    stop = reply.finish_reason or ("tool_use" if reply.tool_calls else "end_turn")
+    payload: dict[str, Any] = {
+        "id": "scripted",
+        "type": "message",
+        "role": "assistant",
+        "model": "scripted",
+        "content": content,
+        "stop_reason": "refusal" if reply.refusal is not None else stop,
+    }
+    if reply.refusal is not None:
+        payload["stop_details"] = {"type": "refusal", "category": None, "explanation": reply.refusal}
+    if reply.usage is not None:
+        payload["usage"] = {"input_tokens": reply.usage[0], "output_tokens": reply.usage[1]}
+        if reply.cached is not None:
+            written, read = reply.cached
+            payload["usage"] |= {"cache_creation_input_tokens": written, "cache_read_input_tokens": read}
+    return payload
+
+
+def _tool_use(number: int, name: str, arguments: str) -> dict[str, Any]:
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        given = arguments
+    return {"type": "tool_use", "id": f"toolu-{number}", "name": name, "input": given}
 
 
 def _position(likely: Mapping[str, float]) -> dict[str, Any]:

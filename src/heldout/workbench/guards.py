@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from heldout.errors import HarnessError, ModelError, boundary
-from heldout.harness import Episode, Harness, Preparation
+from heldout.harness import Episode, Harness, Preparation, Replayed, Replayer
 from heldout.models import Model, Reply, Request
 from heldout.records import Candidate, Spend, Task, Trajectory
 
@@ -44,6 +46,8 @@ class GuardedHarness:
     inner: Harness
     name: str
     fingerprint: str
+    prepares: bool
+    replayable: bool
 
     def prepare(self, candidate: Candidate, model: Model) -> Preparation:
         """See `Harness.prepare`."""
@@ -63,6 +67,14 @@ class GuardedHarness:
         with boundary(HarnessError, f"the harness {self.name!r} raised in bound"):
             return self.inner.bound(candidate, task, model)
 
+    def replay(self, task: Task, commands: Sequence[str], *, seed: int) -> Replayed:
+        """See `Replayer.replay`; only for a harness that says it is `replayable`."""
+        with boundary(HarnessError, f"the harness {self.name!r} raised while it replayed commands"):
+            replayed = cast(Replayer, self.inner).replay(task, commands, seed=seed)
+        if not isinstance(replayed, Replayed):
+            raise HarnessError(f"the harness {self.name!r} returned {replayed!r}, not a heldout.harness.Replayed")
+        return replayed
+
 
 def guard_model(model: Model) -> Model:
     """The model itself where it is ours, else guarded; an `AttributeError` says what it lacks."""
@@ -74,8 +86,16 @@ def guard_model(model: Model) -> Model:
 
 
 def guard_harness(harness: Harness, *, name: str) -> Harness:
-    """The harness itself where it is ours, else guarded."""
-    return harness if _is_ours(harness) else GuardedHarness(harness, name, harness.fingerprint)
+    """The harness itself where it is ours, else guarded; one that says nothing prepares, and is not replayable."""
+    if _is_ours(harness):
+        return harness
+    return GuardedHarness(
+        harness,
+        name,
+        harness.fingerprint,
+        prepares=bool(getattr(harness, "prepares", True)),
+        replayable=bool(getattr(harness, "replayable", False)),
+    )
 
 
 def _is_ours(made: object) -> bool:

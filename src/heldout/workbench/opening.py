@@ -9,20 +9,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import heldout
 from heldout.config import RunConfig, changed_keys, config_digest
 from heldout.errors import BudgetExhausted, HarnessError, SetupError, TaskError, boundary
 from heldout.gates import Gate, make_gate
-from heldout.harness import Harness, make_harness
-from heldout.improvers import Improver, make_improver
+from heldout.harness import Harness, Replayer, make_harness, start_files
+from heldout.improvers import Improver, improver_class, is_agent, make_agent_improver, make_improver
+from heldout.improvers.agent import AgentImprover
 from heldout.ledger import Ledger
 from heldout.loops import CandidateStore, Recorder, Session
-from heldout.models import CHECK_BOUND, Model, check_model, make_model
+from heldout.models import CHECK_BOUND, SIMULATIONS, Model, check_model, make_model
 from heldout.models.simulated import answer_key
 from heldout.records import Candidate, Spend, Task
 from heldout.rollouts import Engine, Executor, Progress, QuietProgress, make_executor
-from heldout.store import Journal, RunFolder, RunLock, read_folder, save_blob
+from heldout.store import FolderTraces, Journal, RunFolder, RunLock, read_folder, save_blob
 from heldout.store.events import Event, Prepared, RunResumed, RunStarted, SplitMade
 from heldout.tasks import TaskSet, load_source, load_tasks
 from heldout.workbench.guards import guard_harness, guard_model
@@ -62,10 +64,17 @@ class _Parts:
     improver_model: Model
     executor: Executor
     harness: Harness
-    improver: Improver
+    improver: Improver | None
+    agent: AgentImprover | None
+    replayer: Replayer | None
     gate: Gate
     check: Callable[[Candidate], str | None]
     start: Candidate
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether proposals cost model calls."""
+        return any(one is not None and one.uses_model for one in (self.improver, self.agent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +125,35 @@ def _make(config: RunConfig, stack: ExitStack) -> _Parts:
     executor = make_executor(config.executor)
     stack.callback(executor.close)
     with boundary(SetupError, f"the harness {solver.harness!r} cannot be made"):
-        harness = guard_harness(make_harness(solver, labels=tasks.labels), name=solver.harness)
+        made = make_harness(solver, labels=tasks.labels, environment=tasks.environment)
+        harness = guard_harness(made, name=solver.harness)
     with boundary(SetupError, f"the improver {proposer.kind!r} cannot be made"):
-        improver = make_improver(proposer, model=improver_model)
+        edits_folders = is_agent(improver_class(proposer.kind))
+        agent = make_agent_improver(proposer, model=improver_model) if edits_folders else None
+        improver = None if edits_folders else make_improver(proposer, model=improver_model)
     with boundary(SetupError, f"the gate {config.gate.kind!r} cannot be made"):
         gate = make_gate(config.gate, prior=config.gate.prior or BEFORE_THE_PILOT)
     check = partial(_fault, harness, model, tasks.select[0])
     start = _start(config, tasks, check)
-    return _Parts(tasks, model, improver_model, executor, harness, improver, gate, check, start)
+    return _Parts(
+        tasks=tasks,
+        model=model,
+        improver_model=improver_model,
+        executor=executor,
+        harness=harness,
+        replayer=cast(Replayer, harness) if harness.replayable else None,
+        improver=improver,
+        agent=agent,
+        gate=gate,
+        check=check,
+        start=start,
+    )
 
 
 def _session(
     config: RunConfig, parts: _Parts, opening: Opening, *, written: _Written, recorder: Recorder, ledger: Ledger
 ) -> Session:
+    traces = FolderTraces(written.folder.traces)
     engine = Engine(
         harness=parts.harness,
         model=parts.model,
@@ -140,6 +165,7 @@ def _session(
         recorded=recorder.outcomes,
         prepared=recorder.prepared,
         progress=opening.progress,
+        keep_trace=traces.save,
     )
     return Session(
         config=config,
@@ -152,6 +178,9 @@ def _session(
         gate=parts.gate,
         store=CandidateStore(save=written.folder.save, load=written.folder.load),
         check=parts.check,
+        agent=parts.agent,
+        replayer=parts.replayer,
+        traces=traces,
     )
 
 
@@ -161,7 +190,7 @@ def _check_models(config: RunConfig, parts: _Parts, ledger: Ledger) -> tuple[Spe
     A simulation is not asked, and neither is anything that the budget has no room for.
     """
     asked = [(parts.model, config.solver.model, config.solver.answer == "choose")]
-    if config.improver.model is not None and parts.improver.uses_model:
+    if config.improver.model is not None and parts.asks_model:
         asked.append((parts.improver_model, config.improver.model, False))
     spends = []
     for model, settings, choose in asked:
@@ -201,7 +230,7 @@ def _spare_tasks(config: RunConfig) -> int:
 
 def _solver_model(config: RunConfig) -> Model:
     """The solver's model. Only the simulation is given the answers, as digests of inputs; no improver holds it."""
-    if config.solver.model.name != "simulated":
+    if config.solver.model.name not in SIMULATIONS:
         return make_model(config.solver.model)
     return make_model(config.solver.model, answer_key=answer_key(load_source(config.tasks).items()))
 
@@ -245,8 +274,7 @@ def _start(config: RunConfig, tasks: TaskSet, check: Callable[[Candidate], str |
     if config.solver.start is not None:
         start = read_folder(Path(config.solver.start))
     else:
-        instruction = config.solver.instruction or tasks.instruction
-        start = Candidate(files={"instruction.md": instruction.strip() + "\n", "demonstrations.jsonl": ""})
+        start = Candidate(files=start_files(config.solver, config.solver.instruction or tasks.instruction))
     fault = check(start)
     if fault is not None:
         raise SetupError(f"the start candidate is not usable: {fault}")
@@ -256,7 +284,7 @@ def _start(config: RunConfig, tasks: TaskSet, check: Callable[[Candidate], str |
 def _unpriced(config: RunConfig, session: Session) -> tuple[str, ...]:
     """Served models that a dollar limit cannot see."""
     called = {session.engine.model.name}
-    if session.improver.uses_model:
+    if session.asks_model:
         called.add(session.improver_model)
     return tuple(sorted(name for name in called if name.startswith("openai") and name not in config.budget.prices))
 

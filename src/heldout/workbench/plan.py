@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from heldout.config import RunConfig
+from heldout.loops.agents.options import VerseOptions
+from heldout.options import read_options
 from heldout.records import Record
 
 __all__ = ["Plan", "plan"]
+
+RUNS_PER_UNIT = 3
+"""A draft on a failing task, its confirmation, and a share of the canary."""
+
+REPLAYS_PER_TRACE = 6
+"""Two suggestions, three suffixes, the whole list."""
 
 
 class Plan(Record):
@@ -21,6 +29,19 @@ class Plan(Record):
     audit: int
     reports: int
     """Report roles under start and final, and the oracle over every candidate."""
+    train_sweeps: int = 0
+    """Loops over agents: the train role under the start and every kept harness."""
+    attribution: int = 0
+    """Replays of the trace minimiser; most traces take fewer."""
+    probes: int = 0
+    """Units of the pools, with their second runs and canaries."""
+    screens: int = 0
+    trials: int = 0
+    """Short episodes of the mechanical checks."""
+    final: int = 0
+    """Fresh sweeps of the finalists."""
+    method_audit: int = 0
+    """One more round under the start method, and one under the final method."""
     proposals: int
     total: int
     affordable_proposals: int | None
@@ -29,6 +50,40 @@ class Plan(Record):
 
 def plan(config: RunConfig) -> Plan:
     """Count the evaluations of a run from its config alone."""
+    return _agent_plan(config) if config.loop == "verse" else _candidate_plan(config)
+
+
+def _agent_plan(config: RunConfig) -> Plan:
+    """At most: every round kept, every unit spent on a draft that is confirmed, every select task a flip."""
+    options = read_options(VerseOptions, config.options, where=f"the loop {config.loop!r}")
+    search, tasks, probe, attribute = config.search, config.tasks, options.probe, options.attribute
+    rounds, full = search.generations, probe.verify == "full"
+    units = probe.units * search.candidates if probe.verify != "none" else 0
+    screens, trials = search.candidates * options.screen.tasks, options.smoke.attempts
+    one_round = units * RUNS_PER_UNIT + screens + trials + 2 * tasks.select
+    audited = options.method.audit and options.method.self_edit
+    parts = {
+        "start": tasks.select,
+        "noise": min(config.noise.tasks, tasks.select),
+        "per_proposal": options.screen.tasks,
+        "feedback_per_generation": 0,
+        "pilot": 0,
+        "confirmation": 2 * tasks.select * rounds,
+        "audit": 2 * tasks.audit * config.audit.repeats,
+        "reports": _reports(config, rounds * search.candidates),
+        "train_sweeps": tasks.train * (1 + rounds),
+        "attribution": (attribute.failures + attribute.successes) * REPLAYS_PER_TRACE * rounds if full else 0,
+        "probes": units * RUNS_PER_UNIT * rounds,
+        "screens": screens * rounds,
+        "trials": trials * rounds,
+        "final": tasks.select * (options.final.top + 1),
+        "method_audit": 2 * one_round if audited else 0,
+    }
+    total = sum(value for name, value in parts.items() if name != "per_proposal")
+    return Plan(**parts, proposals=rounds * search.candidates, total=total, affordable_proposals=None)
+
+
+def _candidate_plan(config: RunConfig) -> Plan:
     search, gate, tasks = config.search, config.gate, config.tasks
     repeats = gate.repeats if gate.kind == "repeats" else 1
     per_proposal = tasks.select * repeats

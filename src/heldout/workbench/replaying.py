@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from heldout.config import RunConfig
 from heldout.ledger import Ledger
-from heldout.records import Outcome
+from heldout.records import Evidence, Outcome, Spend
+from heldout.store.agent_events import CommandsReplayed, MethodEdited, Submitted, TraceMinimised
 from heldout.store.events import Event, Prepared, Proposed
 
 __all__ = ["elapsed_s", "replay_ledger"]
@@ -33,6 +34,43 @@ def replay_ledger(config: RunConfig, events: Iterable[Event], *, elapsed_s: Call
         elif event.kind == "prepared":
             entry = Prepared.model_validate(event.data)
             ledger.record(entry.purpose, entry.spend)
-        elif event.kind == "proposal":
-            ledger.record("propose", Proposed.model_validate(event.data).spend)
+        elif event.kind in _SPENDS:
+            purpose, spend = _SPENDS[event.kind](event)
+            ledger.record(purpose, spend)
     return ledger
+
+
+def _proposal(event: Event) -> tuple[str, Spend]:
+    return "propose", Proposed.model_validate(event.data).spend
+
+
+def _submission(event: Event) -> tuple[str, Spend]:
+    submitted = Submitted.model_validate(event.data)
+    return "repair" if submitted.attempt else "propose", submitted.proposal.spend
+
+
+def _method(event: Event) -> tuple[str, Spend]:
+    return "reflect", MethodEdited.model_validate(event.data).spend
+
+
+def _probe(event: Event) -> tuple[str, Spend]:
+    return "probe", Evidence.model_validate(event.data).spend
+
+
+def _attribution(event: Event) -> tuple[str, Spend]:
+    return "attribute", TraceMinimised.model_validate(event.data).spend
+
+
+def _replay(event: Event) -> tuple[str, Spend]:
+    return "attribute", CommandsReplayed.model_validate(event.data).spend
+
+
+_SPENDS: Mapping[str, Callable[[Event], tuple[str, Spend]]] = {
+    "proposal": _proposal,
+    "submission": _submission,
+    "method.edited": _method,
+    "probe": _probe,
+    "attribution": _attribution,
+    "replay": _replay,
+}
+"""Kinds, other than outcomes and preparations, that were paid for."""

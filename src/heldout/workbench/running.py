@@ -10,7 +10,7 @@ from typing import Any
 from heldout.audit import Opener, last_result, open_sealed_role, score_every_candidate
 from heldout.config import RunConfig, load_config
 from heldout.errors import BudgetExhausted, SetupError, StoreError
-from heldout.loops import Loop, gain_over, load_loop, preset
+from heldout.loops import Loop, check_loop, gain_over, load_loop, preset
 from heldout.report import RunSummary, summary, write_report
 from heldout.store import Index, RunFolder, list_runs
 from heldout.store.events import AuditResult, RunFinished
@@ -26,6 +26,7 @@ def run(config: RunConfig, opening: Opening) -> RunFolder:
     A budget that runs out ends the search, not the run: the audit uses what was held for it.
     """
     loop_class = load_loop(config.loop)
+    check_loop(loop_class, config)
     opening.progress.expect(plan(config).total)
     with open_run(config, opening) as opened:
         _search(opened, loop_class(opened.session))

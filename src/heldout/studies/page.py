@@ -1,4 +1,4 @@
-"""The page of the study, from its template."""
+"""The page of a study, from the template in its own package; what every page has is in `templates/` beside this."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ _LONG = 12
 """Rows from which a table is folded."""
 
 
-def page_text(parts: Sequence[Part], claims: Sequence[Claim], provenance: Mapping[str, Provenance]) -> str:
-    """Markdown: what is simulated, claims with verdicts, then every part with its tables and plots."""
+def page_text(
+    study: str, parts: Sequence[Part], claims: Sequence[Claim], provenance: Mapping[str, Provenance], /
+) -> str:
+    """Markdown from `templates/README.md.j2` of the package `heldout.studies.STUDY`.
+
+    The template may include `claims.md.j2`, `parts.md.j2` and `made.md.j2`, which every study shares.
+    """
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("heldout.studies.winners_curse"),
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader(f"heldout.studies.{study}"), jinja2.PackageLoader("heldout.studies")]
+        ),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
