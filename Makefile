@@ -33,6 +33,7 @@ slow: setup
 
 bench: setup
 	$(VENV)/bin/python bench/speed.py
+	$(VENV)/bin/python bench/sandbox.py
 	$(VENV)/bin/python bench/smollm2.py
 
 check: lint type test slow

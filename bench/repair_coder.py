@@ -24,7 +24,7 @@ from heldout.worlds.repair.coder import SimulatedCoder, package_of
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=2, help="worlds of 320 tasks of the ordinary families")
-    sources = [RepairSource(seed=seed, ood=0) for seed in range(parser.parse_args().worlds)]
+    sources = [RepairSource(seed=seed, count=320, ood=0) for seed in range(parser.parse_args().worlds)]
     start = Candidate(files={"system_prompt.md": sources[0].instruction})
     packages = [package_of(item.reference) for source in sources for item in source.items()]
     found = calibrate(start, packages, ToolLoopOptions())

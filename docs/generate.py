@@ -26,14 +26,23 @@ from heldout.store import write_atomic
 HERE = Path(__file__).parent
 
 OPTIONS: Mapping[str, tuple[str, str]] = {
+    "options of the loop `verse`": ("heldout.loops.agents.options", "VerseOptions"),
     "tasks.options of `jsonl` and `csv`": ("heldout.tasks.sources", "FileOptions"),
     "tasks.options of `questions`": ("heldout.worlds.questions.source", "QuestionsOptions"),
+    "tasks.options of `repair`": ("heldout.worlds.repair.source", "RepairOptions"),
+    "tasks.options of `swe`": ("heldout.benchmarks.swe", "SweOptions"),
+    "tasks.options of `harbor`": ("heldout.benchmarks.harbor", "HarborOptions"),
+    "solver.options of `tool_loop`": ("heldout.harness.loop_settings", "ToolLoopOptions"),
     "solver.model.options of `openai:MODEL`": ("heldout.models.openai_compatible", "OpenAIOptions"),
+    "solver.model.options of `anthropic:MODEL`": ("heldout.models.anthropic", "AnthropicOptions"),
     "solver.model.options of `smollm2`": ("heldout.models.smollm2", "SmolLM2Options"),
     "solver.model.options of `simulated`": ("heldout.models.simulated", "SimulatedOptions"),
+    "solver.model.options of `simulated_coder`": ("heldout.worlds.repair.coder", "CoderOptions"),
     "improver.options of `demonstrations`": ("heldout.improvers.demonstrations", "DemonstrationsOptions"),
     "improver.options of `rewrite`": ("heldout.improvers.rewrite", "RewriteOptions"),
     "improver.options of `simulated`": ("heldout.improvers.simulated", "SimulatedImproverOptions"),
+    "improver.options of `catalog`": ("heldout.improvers.catalog", "CatalogOptions"),
+    "improver.options of `llm`": ("heldout.improvers.llm.settings", "LlmOptions"),
 }
 """Title to the module and class of what a built-in takes as options."""
 
@@ -56,10 +65,16 @@ def config_page() -> str:
     ]
     parts += [_section(title, model) for title, model in _tables(RunConfig, "")]
     parts.append("# Options of the built-ins")
-    parts += [
-        _section(title, getattr(importlib.import_module(module), name)) for title, (module, name) in OPTIONS.items()
-    ]
+    parts += [_section(title, model) for title, model in option_tables()]
     return "\n\n".join(parts) + "\n"
+
+
+def option_tables() -> Iterator[tuple[str, type[BaseModel]]]:
+    """Every table of options of a built-in, and the tables inside it, by title."""
+    for title, (module, name) in OPTIONS.items():
+        path, _, whose = title.partition(" ")
+        for table, model in _tables(getattr(importlib.import_module(module), name), path):
+            yield f"{table.strip('[]')} {whose}", model
 
 
 def commands_page() -> str:
@@ -114,13 +129,15 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _section(title: str, model: type[BaseModel]) -> str:
+    about = " ".join((inspect.getdoc(model) or "").split("\n\n", 1)[0].split())
+    if not model.model_fields:
+        return f"## {title}\n\n{about}"
     rows = ["| key | type | default | what it is |", "|---|---|---|---|"]
     words = field_words(model)
     for name, field in model.model_fields.items():
         default = OF_THE_MACHINE.get((model.__name__, name), _default(field))
         cells = (f"`{name}`", _type(field), default, words.get(name, ""))
         rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
-    about = " ".join((inspect.getdoc(model) or "").split("\n\n", 1)[0].split())
     return f"## {title}\n\n{about}\n\n" + "\n".join(rows)
 
 

@@ -43,11 +43,12 @@ class TasksConfig(Record):
     """Where tasks come from and how they are divided into roles."""
 
     source: str = "questions"
-    """`questions`, `trec:6`, `trec:50`, `banking77`, `gsm8k`, `jsonl`, `csv`, or `package.module:Class`."""
+    """Of questions: `questions`, `trec:6`, `trec:50`, `banking77`, `gsm8k`, `jsonl`, `csv`. Of agents' work: `repair`,
+    `swe`, `harbor`. Or `package.module:Class`."""
     path: str | None = None
     """File or folder that the source reads; relative paths are relative to the working folder."""
     grader: str | None = None
-    """`label`, `number`, `exact`, `contains`, or `package.module:function`; None takes the source's own."""
+    """`label`, `number`, `exact`, `contains`, `repair`, or `package.module:function`; None takes the source's own."""
     train: int = Field(default=128, ge=1)
     """Tasks whose bodies and answers the improver may see."""
     select: int = Field(default=64, ge=1)
@@ -72,7 +73,8 @@ class ModelConfig(Record):
     """A language model and how it is sampled."""
 
     name: str = "simulated"
-    """`simulated`, `smollm2`, `openai:MODEL` (any compatible URL), `anthropic:MODEL`, or `package.module:Class`."""
+    """`simulated`, `simulated_coder` (for `repair`), `smollm2`, `openai:MODEL` (any compatible URL), `anthropic:MODEL`,
+    or `package.module:Class`."""
     url: str | None = None
     """Base URL of an OpenAI-compatible server, for example http://127.0.0.1:8000/v1."""
     api_key_env: str = "OPENAI_API_KEY"

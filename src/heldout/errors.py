@@ -40,6 +40,12 @@ __all__ = [
 class HeldoutError(Exception):
     """Base of every deliberate error."""
 
+    calls: int = 0
+    """Requests that were sent to a model in the work that ended so; the ledger counts them all the same."""
+    tokens_in: int = 0
+    """Of those that were answered."""
+    tokens_out: int = 0
+
 
 class SetupError(HeldoutError):
     """Wrong use that the user can mend; shown without a traceback, exit code 2."""
@@ -59,10 +65,6 @@ class ModelError(BoundaryError):
     def __init__(self, message: str = "", *, calls: int = 0) -> None:
         super().__init__(message)
         self.calls = calls
-        """Requests that were sent all the same; the ledger counts them."""
-        self.tokens_in = 0
-        """Of the requests before it in the same work, where that was a conversation; they were answered and paid for."""
-        self.tokens_out = 0
 
 
 class SandboxError(BoundaryError):

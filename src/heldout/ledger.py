@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from heldout.config import BudgetConfig, Price
-from heldout.errors import BudgetExhausted
+from heldout.errors import BudgetExhausted, HeldoutError
 from heldout.records import Spend
 
-__all__ = ["Ledger", "Reservation"]
+__all__ = ["Ledger", "Reservation", "lost_with", "paid_until_now"]
 
 _NOTHING = Spend()
 
@@ -108,6 +109,24 @@ class Ledger:
                     f"budget.{name} = {limit:g} leaves no room for {purpose}: "
                     f"with work in flight and what is held for later it would reach {value:g}"
                 )
+
+
+@contextmanager
+def paid_until_now(spend: Callable[[], Spend]) -> Iterator[None]:
+    """An error that leaves the block carries the requests and tokens that `spend` then tells, besides its own."""
+    try:
+        yield
+    except HeldoutError as error:
+        used = spend()
+        error.calls += used.calls
+        error.tokens_in += used.tokens_in
+        error.tokens_out += used.tokens_out
+        raise
+
+
+def lost_with(error: HeldoutError) -> Spend:
+    """What was paid for work that ended with this error."""
+    return Spend(calls=error.calls, tokens_in=error.tokens_in, tokens_out=error.tokens_out)
 
 
 def _has_limits(limits: BudgetConfig) -> bool:

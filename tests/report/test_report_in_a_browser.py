@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from agent_story import agent_run
 
 from heldout.report import write_report
 from heldout.store import RunFolder
@@ -24,9 +25,9 @@ def browse(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, *words], capture_output=True, text=True, timeout=120, check=True)
 
 
-@pytest.fixture
-def page(make_run: Callable[..., RunFolder]) -> Path:
-    return write_report(make_run(simulated=True))
+@pytest.fixture(params=["prompts", "agents"])
+def page(request: pytest.FixtureRequest, make_run: Callable[..., RunFolder], tmp_path: Path) -> Path:
+    return write_report(make_run(simulated=True) if request.param == "prompts" else agent_run(tmp_path / "agents"))
 
 
 def test_the_browser_builds_the_whole_page(page: Path, tmp_path: Path) -> None:

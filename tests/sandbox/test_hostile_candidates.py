@@ -42,12 +42,10 @@ class TestResources:
         assert (done.killed, done.exit_code) == ("processes", 137)
         assert done.wall_s < 5.0
 
-    def test_forks_fail_in_the_kernel_even_before_they_are_counted(self, sandbox: Sandbox) -> None:
+    def test_forks_fail_in_the_kernel_where_nobody_counts_them(self, sandbox: Sandbox) -> None:
         if tuple(map(int, os.uname().release.split(".")[:2])) < (5, 14):
             pytest.skip("this kernel counts processes per user of the machine")
-        done = python(
-            sandbox,
-            """
+        code = """if True:
             import os, signal
             for number in range(500):
                 try:
@@ -56,9 +54,10 @@ class TestResources:
                 except BlockingIOError:
                     os.write(1, b"%d" % number)
                     os._exit(0)
-            """,
-        )
-        assert int(done.output) == LIMITS.processes + 16 - 1  # the command itself is one
+        """
+        unwatched = sandbox._start(["python3", "-c", code], LIMITS, stdin=subprocess.DEVNULL)  # type: ignore[attr-defined]
+        assert unwatched.popen.stdout.read() == b"%d" % (LIMITS.processes + 16 - 1)  # the command itself is one
+        sandbox._finish(unwatched)  # type: ignore[attr-defined]
 
     def test_threads_count_as_processes(self, sandbox: Sandbox) -> None:
         code = "import threading, time\nfor _ in range(20): threading.Thread(target=time.sleep, args=(30,)).start()"
@@ -176,8 +175,9 @@ class TestSecrets:
     def test_no_file_of_this_machine_but_its_programs_is_there(self, sandbox: Sandbox, tmp_path: Path) -> None:
         grader = tmp_path / "hidden_test.py"
         grader.write_text("SECRET-ANSWER")
+        environment = [Path(sys.prefix)] if sys.prefix != sys.base_prefix else []
         system = [Path(path) for path in ("/etc/shadow", "/etc/hostname", "/var", "/run", "/home", "/sys")]
-        for path in (grader, Path(__file__).resolve(), Path.home(), Path(sys.executable), *system):
+        for path in (grader, Path(__file__).resolve(), Path.home(), *environment, *system):
             done = sandbox.run(["cat", str(path)])
             assert done.exit_code != 0, path
             assert "SECRET" not in done.output
@@ -388,7 +388,7 @@ class TestSurvivors:
             assert heldout.stdout.readline() == b"ready\n"
             time.sleep(delay_s)
             heldout.kill()
-        deadline = time.monotonic() + 5.0
+        deadline = time.monotonic() + 20.0
         while processes_with(marker) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert not processes_with(marker)

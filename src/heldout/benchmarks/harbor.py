@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from heldout.benchmarks.harbor_folder import HarborReference, HarborTask, read_folder, task_folders
-from heldout.benchmarks.harbor_grading import solved_by
+from heldout.benchmarks.harbor_grading import solution_text, solved_by
 from heldout.benchmarks.scenes import Beginning
 from heldout.errors import SetupError, TaskError
 from heldout.options import read_options
@@ -88,6 +88,10 @@ class HarborSource:
     def solution(self, item: Item) -> str:
         """The answer that the task's own solve.sh makes, run in a sandbox; the empty one where there is none."""
         return solved_by(item.reference)
+
+    def solution_text(self, item: Item) -> str:
+        """The texts of `solution/`."""
+        return solution_text(item.reference)
 
     def _tasks(self) -> list[HarborTask]:
         tasks = [read_folder(folder, image=self.options.image) for folder in task_folders(self.path)]

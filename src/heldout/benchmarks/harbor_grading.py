@@ -24,7 +24,7 @@ from heldout.errors import SandboxError
 from heldout.sandbox import Limits, Sandbox, Scene
 from heldout.tasks.environment import changes_answer
 
-__all__ = ["HarborGrader", "grade_harbor", "solved_by"]
+__all__ = ["HarborGrader", "grade_harbor", "solution_text", "solved_by"]
 
 TESTS = "/tests"
 SOLUTION = "/solution"
@@ -70,6 +70,11 @@ def solved_by(reference: str) -> str:
         with sandboxes_for(task.image).open(scene) as box:
             box.run(["bash", f"{SOLUTION}/solve.sh"])
             return changes_answer(tree, box.snapshot())
+
+
+def solution_text(reference: str) -> str:
+    """The files of `solution/`, one after another; nothing is run."""
+    return "\n".join(HarborReference.model_validate_json(reference).solution.values())
 
 
 @lru_cache(maxsize=128)

@@ -90,6 +90,10 @@ class SweSource:
         """The answer that the reference patch makes."""
         return solved_by(SweReference.model_validate_json(item.reference))
 
+    def solution_text(self, item: Item) -> str:
+        """The reference patch."""
+        return SweReference.model_validate_json(item.reference).patch
+
     def _item(self, row: Row) -> Item:
         reference = self._reference(row)
         language = str(row.fields.get("language") or "").lower()

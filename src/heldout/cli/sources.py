@@ -31,16 +31,17 @@ def list_command(as_json: Json = False) -> int:
 
 @tasks_app.command("check")
 def check_command(
-    source: Annotated[
-        str, typer.Argument(help="questions, trec:6, trec:50, banking77, gsm8k, jsonl, csv or module:Class.")
-    ],
+    source: Annotated[str, typer.Argument(help="A source of `heldout tasks list`, or module:Class.")],
     words: Annotated[
         list[str] | None, typer.Argument(help="key=value of the tasks table, for example path=my.jsonl train=32")
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Grade every task; by default a sample where grading runs code.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Splits, duplicates, right answers that must score 1, wrong ones that must score 0. Exit code 1 on a fault."""
     settings = {"source": source, "duplicates": "drop", **parse_overrides(words or [])}
-    report = check_source(load_config([{"tasks": settings}]).tasks)
+    report = check_source(load_config([{"tasks": settings}]).tasks, sample=0 if everything else None)
     (print_json if as_json else print_source_report)(report)
     return DONE if report.ok else FAILED

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from heldout.errors import ModelError
 from heldout.harness.context import Context
 from heldout.harness.hooks import HookHost
 from heldout.harness.loop_settings import LoopSettings, ToolLoopOptions
@@ -120,11 +119,7 @@ class LoopEpisode:
             wanted = self.hooks.call("before_llm", given)
             if wanted is not given:
                 messages = tuple(Message.model_construct(**message) for message in wanted)
-        try:
-            reply = self.model.complete(self.request.model_copy(update={"messages": messages}))
-        except ModelError as fault:
-            # What the turns before have cost was paid all the same.
-            raise ModelError(str(fault), calls=self.spend.calls + fault.calls) from fault
+        reply = self.model.complete(self.request.model_copy(update={"messages": messages}))
         self.spend += Spend.model_construct(calls=reply.calls, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out)
         return reply
 

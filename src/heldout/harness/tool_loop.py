@@ -16,6 +16,7 @@ from heldout.harness.loop_settings import LoopSettings, ToolLoopOptions
 from heldout.harness.observations import HEADER_BYTES, LINE_BYTES, observe
 from heldout.harness.protocol import rules
 from heldout.harness.workspace import PROMPT_FILE, Workspace, read_workspace
+from heldout.ledger import paid_until_now
 from heldout.models.base import Model, Request
 from heldout.options import read_options
 from heldout.records import Candidate, Spend, Task, Trajectory, digest_of
@@ -114,8 +115,9 @@ class ToolLoopHarness:
                 request=Request(messages=(), max_tokens=self.max_tokens, seed=episode.seed),
                 clock=self._clock,
             )
-            loop.run()
-            answer = changes_answer(scene.files, sandbox.snapshot())
+            with paid_until_now(lambda: loop.spend):
+                loop.run()
+                answer = changes_answer(scene.files, sandbox.snapshot())
         return Trajectory.model_construct(
             answer=answer,
             steps=tuple(step.model_dump(mode="json") for step in loop.steps),

@@ -29,9 +29,13 @@ class SimulatedImproverOptions(Record):
     """`improver.options` of `simulated`; gains are in fractions of one."""
 
     first_mean: float = Field(default=0.12, ge=-1.0, le=1.0)
+    """Mean true gain of a proposal made from the start."""
     first_sd: float = Field(default=0.08, ge=0.0, le=1.0)
+    """Standard deviation of those gains."""
     later_mean: float = Field(default=-0.05, ge=-1.0, le=1.0)
+    """Mean true gain of a proposal made after a commit."""
     later_sd: float = Field(default=0.03, ge=0.0, le=1.0)
+    """Standard deviation of those gains."""
 
 
 class SimulatedImprover:

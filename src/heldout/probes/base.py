@@ -101,6 +101,8 @@ class Laboratory(Protocol):
 
     available: frozenset[ProbeKind]
     """Kinds that this run offers; empty in arms without verification."""
+    waited_s: float
+    """Seconds for which the episode has waited for experiments; they are paid for as such, not by the episode."""
 
     def probe(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class _Stopped:
     """The experiment could not be run, and the run stops. Text only: an error's traceback would lead to the kit."""
 
     reason: str
-    budget: bool = False
+    kind: type[HeldoutError] = ImproverError
 
 
 _Question = ProbeRequest | _UnitsLeft | _Ended
@@ -52,6 +53,7 @@ class QueueLaboratory:
         self, available: frozenset[ProbeKind], questions: SimpleQueue[_Question], answers: SimpleQueue[_Answer]
     ) -> None:
         self.available = available
+        self.waited_s = 0.0
         self._questions = questions
         self._answers = answers
 
@@ -80,11 +82,13 @@ class QueueLaboratory:
         return answer
 
     def _ask(self, question: _Question) -> Evidence | int:
+        begun = time.perf_counter()
         self._questions.put(question)
         answer = self._answers.get()
+        self.waited_s += time.perf_counter() - begun
         if isinstance(answer, _Stopped):
             self._answers.put(answer)  # and so for every later call
-            raise BudgetExhausted(answer.reason) if answer.budget else ImproverError(answer.reason)
+            raise answer.kind(answer.reason)
         return answer
 
 
@@ -140,7 +144,7 @@ def serve(job: Callable[[Laboratory], T], kit: ProbeKit, *, episode: int, attemp
                 )
             except HeldoutError as error:
                 stop = error
-                answers.put(_Stopped(str(error), budget=isinstance(error, BudgetExhausted)))
+                answers.put(_Stopped(str(error), type(error)))
     finally:
         answers.put(_Stopped("the episode is over, and so are its experiments"))
         thread.close()

@@ -40,13 +40,18 @@ def _rounds(rounds: Sequence[AgentRound]) -> Table:
         flips = one.flips
         table.add_row(
             str(one.number),
-            Text(one_line(", ".join(one.paths), 60) or "-"),
-            f"{one.verdict} {one.label}".rstrip(),
+            Text("\n".join(_paths(one.paths)) or "-"),
+            f"{one.verdict}\n{one.label}".rstrip(),
             "not measured" if flips is None else _levels(flips.score_before, flips.score_after),
             "-" if flips is None else f"+{len(flips.fixed)} −{len(flips.broken)}",
             " ".join(_nets(one)) or "-",
         )
     return table
+
+
+def _paths(paths: Sequence[str], most: int = 4) -> list[str]:
+    shown = [one_line(path, 60) for path in paths[:most]]
+    return shown + ([f"and {len(paths) - most} more"] if len(paths) > most else [])
 
 
 def _nets(one: AgentRound) -> list[str]:
@@ -62,11 +67,15 @@ def _about_rounds(agents: AgentHistory) -> RenderableType:
     measured = [one.flips for one in agents.rounds if one.flips is not None]
     flaky, infra = (sum(len(getattr(one, name)) for one in measured) for name in ("flaky", "infra"))
     swept = [str(one.number) for one in agents.rounds if one.started is not None and one.started.swept]
-    faults = [f"{one.number} ({one_line(fault, 80)})" for one in agents.rounds for fault in one.smoke_faults]
+    faults = [
+        f"{one.number} ({len(one.smoke_faults)} times, the last by {one_line(one.smoke_faults[-1], 80)})"
+        for one in agents.rounds
+        if one.smoke_faults
+    ]
     broken = [str(one.round) for one in measured if one.hooks_broken]
     words = [
-        f"Flips are confirmed; {count(flaky)} more {'was' if flaky == 1 else 'were'} not, and {count(infra)} had no "
-        f"second run. Screen: fixed minus broken of each proposal, * went on.",
+        f"Flips are confirmed ones; {count(flaky)} more {'was' if flaky == 1 else 'were'} not confirmed, and "
+        f"{count(infra)} had no second run. Screen: fixed minus broken of each proposal, * went on.",
         f"Train was swept anew in {_rounds_named(swept)}.",
         f"The mechanical checks refused submissions in {_rounds_named(faults)}." if faults else "",
         f"Hooks failed too often in {_rounds_named(broken)}." if broken else "",
@@ -111,7 +120,7 @@ def _about_probes(agents: AgentHistory) -> RenderableType:
     )
     if agents.no_effect is not None and use.drafts:
         words += (
-            f" {count(use.drafts_supported)} of {count(use.drafts)} drafts were supported; without any effect about "
+            f" Supported drafts: {count(use.drafts_supported)} of {count(use.drafts)}; without any effect about "
             f"{agents.no_effect.supported(agents.evidence):.1f} would have been."
         )
     return _words(words)

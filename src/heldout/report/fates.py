@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 
+from heldout.report.numbers import net
 from heldout.report.rounds import AgentRound
 from heldout.store.agent_events import Screened, Submitted
 
@@ -58,10 +59,10 @@ def _lost(screened: Screened, episode: int) -> Told:
         return Fate.DUPLICATE, f"left out of the screen: {screened.disqualified[episode]}"
     if screened.winner is None:
         return Fate.PENDING, "nothing of this round was screened"
-    net, best = (screened.fixed[one] - screened.broken[one] for one in (episode, screened.winner))
-    told = f"net {net:+d} on the screen; candidate {screened.winner + 1} went on with {best:+d}".replace("-", "−")
+    own, best = (screened.fixed[one] - screened.broken[one] for one in (episode, screened.winner))
+    told = f"net {net(own)} on the screen; candidate {screened.winner + 1} went on with {net(best)}"
     flips = screened.confirmed[screened.winner] - screened.confirmed[episode]
-    if net == best:
+    if own == best:
         told += ", which has more confirmed probe flips" if flips > 0 else ", which came first"
     return Fate.OUTSCORED, told
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from markupsafe import Markup
+
 from heldout.report import numbers
 from heldout.report.charts import share_bar
 from heldout.report.page import Page, gather
+from heldout.report.untrusted import legible
 from heldout.store import Index, RunFolder, write_atomic
 
 __all__ = ["render_page", "write_report"]
@@ -23,16 +26,24 @@ def write_report(run: str | os.PathLike[str]) -> Path:
 
 
 def render_page(page: Page) -> str:
-    """The page as text. Everything that comes from a run is escaped: candidates and answers are not trusted."""
+    """The page as text. Everything that comes from a run is escaped: candidates and answers are not trusted.
+
+    What escaping leaves, and no eye can see, is written out: control characters, marks of writing direction.
+    """
     import jinja2
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("heldout.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update({name: getattr(numbers, name) for name in numbers.__all__ if name.islower()})
     environment.globals["share_bar"] = share_bar
     return environment.get_template("report.html.j2").render(page=page)
+
+
+def _visible(value: object) -> object:
+    return legible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

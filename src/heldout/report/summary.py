@@ -132,7 +132,9 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
     believed = _minus(final.select.value, start.select.value)
     if finished is not None and finished.select_gain is not None:
         believed = finished.select_gain  # paired; it differs from the means only where tasks are missing
-    modelled = modelled_overstatement(decisions, payloads(connection, NoiseEstimated))
+    # The model is of heads that were chosen for their score; a loop over agents measures its finalists anew.
+    estimates = payloads(connection, NoiseEstimated)
+    modelled = modelled_overstatement(decisions, estimates) if agents is None else None
     recorded = None if agents is None else agents.recorded_gain(start.digest, final.digest)
     splits = payloads(connection, SplitMade)
     return RunSummary(

@@ -27,6 +27,9 @@ __all__ = ["audit_view", "gains_view", "ledger_view", "noise_view", "print_summa
 _WIDTH = 100
 """Columns that a summary uses at most; wider tables are harder to read, not easier."""
 
+_ROOM = (0, 2, 1, 1)
+"""Around sentences with one `±`, which is two columns wider in ASCII, after lines were broken."""
+
 
 def show(console: Console, *views: RenderableType) -> None:
     """Print the views: in full on a terminal, else in ASCII (pipes, logs, CI)."""
@@ -119,7 +122,7 @@ def noise_view(noise: NoiseMeasured, *, gate: str = "") -> RenderableType:
         f"answer {percent(noise.disagreement)} of the tasks otherwise ({noise.disagreement_source}; a solver that "
         "repeats itself exactly never flips)."
     )
-    return Group(table, Padding(Text(text), (0, 0, 1, 1)))
+    return Group(table, Padding(Text(text), _ROOM))
 
 
 def ledger_view(ledger: Sequence[LedgerRow], *, elapsed_s: float | None = None) -> RenderableType:
@@ -147,7 +150,7 @@ def audit_view(audit: AuditResult) -> RenderableType:
     gain += f"{audit.confidence * 100:.0f} % interval {interval(audit.interval)}, on {count(audit.n_tasks)} tasks"
     gain += f" ({count(audit.missing)} not measured)" if audit.missing else ""
     notes = [Text(f"Note: {note}", style="yellow") for note in audit.notes]
-    return Group(Text(audit.sentence, style="bold"), *notes, table, Padding(Text(gain + "."), (0, 0, 1, 1)))
+    return Group(Text(audit.sentence, style="bold"), *notes, table, Padding(Text(gain + "."), _ROOM))
 
 
 _REPORT_ROLES = "Report roles: start against final"

@@ -18,10 +18,13 @@ _KEPT = frozenset("\t\n\u00ad\u200c\u200d")
 
 
 def legible(text: str) -> str:
-    r"""The same text with what cannot be seen written out, as `\x1b` or `\u202e`; tabs and line ends stay."""
+    r"""The same text with what cannot be seen written out, as `\x1b` or `\u202e`.
+
+    Tabs and line ends stay; those of Windows become plain ones.
+    """
     if text.isprintable():
         return text
-    return "".join(_written(sign) if _hides(sign) else sign for sign in text)
+    return "".join(_written(sign) if _hides(sign) else sign for sign in text.replace("\r\n", "\n"))
 
 
 def one_line(text: str, limit: int = 200) -> str:

@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
-from heldout.errors import BoundaryError, BudgetExhausted, HarnessError, ModelError, SetupError, TaskError
+from heldout.errors import BoundaryError, BudgetExhausted, HarnessError, SetupError, TaskError
 from heldout.harness.base import Episode, Harness, Preparation
-from heldout.ledger import Ledger, Reservation
+from heldout.ledger import Ledger, Reservation, lost_with
 from heldout.models.base import Model
 from heldout.records import Candidate, Outcome, OutcomeStatus, Record, Spend, Task, Trajectory
 from heldout.rollouts.executors import Executor
@@ -157,7 +157,7 @@ class Engine:
         try:
             prepared = self.prepare(sweep.candidate, purpose=sweep.purpose)
         except BoundaryError as fault:
-            spend = Spend(calls=fault.calls) if isinstance(fault, ModelError) else Spend()
+            spend = self._lost(fault)
             for key, task in waiting:
                 self._not_run(key, task, sweep, fault=fault, spend=spend)
                 spend = Spend()
@@ -243,10 +243,10 @@ class Engine:
             raise
         except HarnessError as error:
             # The candidate's own doing (it raised, or ran past its time): failed, so that hanging never pays.
-            score, fault = 0.0, str(error)
+            score, fault, spend = 0.0, str(error), spend + self._lost(error)
         except BoundaryError as error:
-            fault = str(error)
-            spend = Spend(evaluations=1, calls=error.calls if isinstance(error, ModelError) else 0)
+            # Of the run, or of a grader's sandbox after it: what the run cost stays counted.
+            fault, spend = str(error), spend + self._lost(error)
         told = _Told(answer, measures)
         self._keep(job, sweep, score=score, error=fault, spend=spend, told=told)
 
@@ -280,6 +280,9 @@ class Engine:
         job.reservation.settle(spend)
         self.recorded[job.key] = outcome
         self.progress.advance(cost_usd=spend.cost_usd)
+
+    def _lost(self, error: BoundaryError) -> Spend:
+        return self.ledger.price(self.model.name, lost_with(error))
 
     def _spend(self, result: JobResult) -> Spend:
         used = result.trajectory.spend

@@ -38,7 +38,8 @@ def _member(path: PurePosixPath, owner: int, *, kind: bytes, mode: int, size: in
 def unpack(stream: IO[bytes], *, limit: int) -> dict[str, str]:
     """Every regular text file of an archive that untrusted code may have shaped, `limit` bytes together.
 
-    Nothing is written anywhere, and no more than twice the limit is read. `SandboxError` for what is no archive.
+    Nothing is written anywhere, and of content no more than twice the limit is read. `SandboxError` for what is no
+    archive.
     """
     try:
         with tarfile.open(fileobj=stream, mode="r|") as archive:
@@ -49,9 +50,10 @@ def unpack(stream: IO[bytes], *, limit: int) -> dict[str, str]:
 
 
 def _texts(archive: tarfile.TarFile, limit: int) -> Iterator[tuple[str, str]]:
-    left = limit
+    left, passed = limit, 0
     for member in archive:
-        if member.offset_data + member.size > 2 * limit:
+        passed += member.size
+        if passed > 2 * limit:
             return
         name = member.name.removeprefix("./")
         if not member.isreg() or member.size > left or any(map(is_skipped, name.split("/"))):

@@ -139,12 +139,13 @@ class _Sandbox:
             pump.drain()
             if not process.ran():
                 raise _never_ran(output.text())
+            killed = killed or _limit_behind(ended, used, watch)
         finally:
             self._finish(process)
         return Completed(
             exit_code=ended.exit_code,
             output=output.text(),
-            killed=killed or _limit_behind(ended, used, watch),
+            killed=killed,
             wall_s=time.perf_counter() - begun,
             cpu_s=ended.cpu_s,
         )

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,10 @@ class Confined:
         is the process file system in whose numbers bubblewrap reports."""
         status, theirs = os.pipe()
         filtered, ours = os.pipe()
-        try:
+        with ExitStack() as undo, ExitStack() as after:
+            undo.callback(os.close, status)
+            after.callback(os.close, theirs)
+            after.callback(os.close, filtered)
             with os.fdopen(ours, "wb") as pipe:
                 pipe.write(program)
             self.popen = subprocess.Popen(
@@ -64,12 +67,7 @@ class Confined:
                 pass_fds=(theirs, filtered),
                 start_new_session=True,
             )
-        except BaseException:
-            os.close(status)
-            raise
-        finally:
-            os.close(theirs)
-            os.close(filtered)
+            undo.pop_all()
         os.set_blocking(status, False)
         self._processes = processes
         self._status = status

@@ -7,6 +7,7 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from subprocess import Popen
 from typing import Protocol
 
@@ -65,13 +66,13 @@ class LineConversation:
         with self._lock:
             if self._closed or self._process is None:
                 raise SandboxError("the conversation has ended: its process is dead")
-            try:
+            with ExitStack() as unanswered:
+                unanswered.callback(self._end)
                 if "\n" in line:
                     raise SandboxError(f"a question is one line, and this one holds a line end: {line[:200]!r}")
-                return self._exchange(self._process.popen, line, time.monotonic() + timeout_s, timeout_s)
-            except BaseException:
-                self._end()
-                raise
+                answer = self._exchange(self._process.popen, line, timeout_s)
+                unanswered.pop_all()
+            return answer
 
     def close(self) -> None:
         """Kill it. Safe to call twice, and while another thread waits for an answer."""
@@ -106,7 +107,8 @@ class LineConversation:
             self._ready.set()
             process.close()
 
-    def _exchange(self, popen: Popen[bytes], line: str, deadline: float, timeout_s: float) -> str:
+    def _exchange(self, popen: Popen[bytes], line: str, timeout_s: float) -> str:
+        deadline = time.monotonic() + timeout_s
         question = memoryview(line.encode("utf-8", "replace") + b"\n")
         stdin, stdout, stderr = (pipe_of(pipe).fileno() for pipe in (popen.stdin, popen.stdout, popen.stderr))
         poll = select.poll()

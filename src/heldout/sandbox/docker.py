@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import shutil
 import subprocess
@@ -123,7 +124,7 @@ def command_argv(
     return [
         *("docker", "run", "--rm", "--interactive", "--name", name, *_CONFINED, "--volumes-from", keeper),
         *("--pids-limit", str(limits.processes + 2), "--memory", f"{limits.memory_mb}m"),
-        *("--memory-swap", f"{limits.memory_mb}m", "--ulimit", f"cpu={max(1, round(limits.cpu_s))}"),
+        *("--memory-swap", f"{limits.memory_mb}m", "--ulimit", f"cpu={math.ceil(limits.cpu_s)}"),
         *("--ulimit", f"fsize={limits.file_mb << 20}", "--ulimit", "core=0", "--ulimit", "nofile=1024"),
         *(word for key, value in settings.items() for word in ("--env", f"{key}={value}")),
         *("--entrypoint", "sh", scene.image or DEFAULT_IMAGE),

@@ -12,7 +12,7 @@ import select
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from heldout.errors import SandboxError
@@ -63,11 +63,10 @@ class FileSystem:
         self.owner: int | None = None
         """User and group that files of the sandbox must belong to; None where that is who runs Heldout."""
         self._open: list[int] = []
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.close)
             self._build(layout, disk_mb)
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
 
     def _build(self, layout: Layout, disk_mb: int) -> None:
         try:

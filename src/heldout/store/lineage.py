@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from heldout.errors import StoreError
 from heldout.records import Verdict
+from heldout.store.agent_events import RoundStarted, Screened, Smoked
 from heldout.store.events import CandidateAdded, Decided, Event, GenerationStarted, Proposed, TrackMoved
 
 __all__ = ["Lineage", "Node", "NodeStatus"]
@@ -57,6 +58,8 @@ class Lineage:
     """Invalid and duplicate proposals."""
     _heads: dict[str, list[str]] = field(default_factory=dict)
     _incumbent: str | None = None
+    _round: int = 0
+    """The newest round of a loop over agents; what comes after the last one belongs to its method audit."""
 
     @classmethod
     def replay(cls, events: Iterable[Event]) -> Lineage:
@@ -79,6 +82,15 @@ class Lineage:
                 self._decide(Decided.model_validate(event.data))
             case "track.moved":
                 self._move(TrackMoved.model_validate(event.data))
+            case "round.started":
+                started = RoundStarted.model_validate(event.data)
+                self._incumbent, self._round = started.head, started.round
+            case "screen":
+                self._screen(Screened.model_validate(event.data))
+            case "smoke":
+                self._smoke(Smoked.model_validate(event.data))
+            case "meta_audit":
+                self._close_audit()
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -149,6 +161,28 @@ class Lineage:
             status = NodeStatus.ACCEPTED if won and verdict is Verdict.ACCEPT else _AFTER[verdict]
             passed_over = decided.winner is not None and not won and status is NodeStatus.REJECTED
             self._set(digest, status, "another candidate of its generation was better" if passed_over else why)
+
+    def _screen(self, screened: Screened) -> None:
+        """Only the winner of a screen goes on; the others, if no gate ever decided on them, end here."""
+        won = None if screened.winner is None else screened.candidates[screened.winner]
+        for place, digest in enumerate(screened.candidates):
+            if digest is not None and digest != won and self._is_open(digest):
+                why = screened.disqualified[place] or "another candidate of its round was better on the screen"
+                self._set(digest, NodeStatus.REJECTED, why)
+
+    def _smoke(self, smoked: Smoked) -> None:
+        if smoked.check and smoked.candidate is not None and self._is_open(smoked.candidate):
+            self._set(smoked.candidate, NodeStatus.INVALID, f"{smoked.check}: {smoked.fault}")
+
+    def _close_audit(self) -> None:
+        """Nothing is kept of the rounds that a method audit ran."""
+        for digest, node in list(self.candidates.items()):
+            if node.status is NodeStatus.OPEN and node.generation > self._round:
+                self._set(digest, NodeStatus.REJECTED, "measured for the method audit, of which nothing is kept")
+
+    def _is_open(self, digest: str) -> bool:
+        node = self.candidates.get(digest)
+        return node is not None and node.status is NodeStatus.OPEN
 
     def _move(self, moved: TrackMoved) -> None:
         if moved.track not in self._heads or moved.target not in self.candidates:

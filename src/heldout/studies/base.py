@@ -14,6 +14,7 @@ __all__ = ["STUDIES", "Study", "load_study"]
 STUDIES: Mapping[str, str] = MappingProxyType(
     {
         "winners_curse": "heldout.studies.winners_curse.study:study",
+        "verse": "heldout.studies.verse.study:study",
         "verse_published": "heldout.studies.verse_published.study:study",
     }
 )

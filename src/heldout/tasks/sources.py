@@ -28,6 +28,7 @@ __all__ = [
     "load_source",
     "read_items",
     "solution_of",
+    "solution_text_of",
 ]
 
 SOURCES: Mapping[str, str] = {
@@ -212,6 +213,13 @@ def solution_of(source: TaskSource, item: Item) -> str:
     """The right answer as a solver would give it: what the source says (`solution(item)`), else the reference."""
     told = getattr(source, "solution", None)
     return item.reference if told is None else str(told(item))
+
+
+def solution_text_of(source: TaskSource, item: Item) -> str:
+    """What a reader would call the solution (a patch, a script), where the source can say so without running it
+    (`solution_text(item)`); else the right answer."""
+    told = getattr(source, "solution_text", None)
+    return solution_of(source, item) if told is None else str(told(item))
 
 
 def read_items(source: TaskSource, *, name: str) -> tuple[Item, ...]:

@@ -12,7 +12,7 @@ from heldout.tasks.base import Item
 from heldout.tasks.environment import Environment
 from heldout.tasks.graders import CheckedGrader, load_grader
 from heldout.tasks.roles import OpenRole, SealedRole, SealedTask, text_digest
-from heldout.tasks.sources import environment_of, load_source, read_items, solution_of
+from heldout.tasks.sources import environment_of, load_source, read_items, solution_text_of
 from heldout.tasks.splitting import divide
 
 __all__ = ["TaskSet", "load_tasks"]
@@ -73,10 +73,10 @@ class TaskSet:
         return self.grader.explain(answer, self.references[task_id], task=task_id)
 
     def solution_texts(self) -> tuple[str, ...]:
-        """The right answers of train, select and spare as a solver would give them, for the leak check alone."""
+        """The solutions of train, select and spare, as texts; for the leak check alone."""
         source = load_source(self.config)
         items = read_items(source, name=self.config.source)
-        return tuple(solution_of(source, item) for item in items if item.id in self.references)
+        return tuple(solution_text_of(source, item) for item in items if item.id in self.references)
 
     def open_role(self, name: str) -> OpenRole:
         """Read the bodies of a sealed role from the source again; `TaskError` where the source has changed."""

@@ -106,10 +106,8 @@ class SandboxContract:
             assert sandbox.run(["sh", "-c", f": >{place}"]).exit_code != 0, place
 
     def test_there_are_the_devices_that_programs_expect(self, sandbox: Sandbox) -> None:
-        script = (
-            "echo gone >/dev/null; head -c 9 /dev/zero | wc -c; head -c 9 /dev/urandom | wc -c; echo to >/dev/stderr"
-        )
-        assert sandbox.run(["sh", "-c", script]).output.split() == ["9", "9", "to"]
+        script = "echo gone >/dev/null; head -c 9 /dev/zero | wc -c; head -c 9 /dev/urandom | wc -c"
+        assert sandbox.run(["sh", "-c", script]).output.split() == ["9", "9"]
         opened = sandbox.run(["python3", "-c", "import pty; print(all(pty.openpty()))"])
         assert opened.output == "True\n"
 

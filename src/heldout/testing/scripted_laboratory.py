@@ -20,6 +20,7 @@ class ScriptedLaboratory:
     base: str = ""
     """Digest that drafts are bound to."""
     available: frozenset[ProbeKind] = frozenset(ProbeKind)
+    waited_s: float = 0.0
     round: int = 1
     episode: int = 0
     made: list[Evidence] = field(default_factory=list)

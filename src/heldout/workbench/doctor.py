@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from heldout.records import Record
+from heldout.sandbox.bubblewrap import Bubblewrap
+from heldout.sandbox.docker import Docker
 
 __all__ = ["MachineCheck", "check_machine"]
 
@@ -25,8 +27,8 @@ class MachineCheck(Record):
 
 
 def check_machine() -> tuple[MachineCheck, ...]:
-    """Look, and change nothing."""
-    return (_python(), *_local_model(), _key(), _writable(Path.cwd()), _browser())
+    """Look, and change nothing but to start one empty sandbox and end it."""
+    return (_python(), *_local_model(), _key(), _writable(Path.cwd()), _sandbox(), _browser())
 
 
 def _python() -> MachineCheck:
@@ -57,6 +59,18 @@ def _writable(folder: Path) -> MachineCheck:
     free_gb = shutil.disk_usage(folder).free / 1e9
     mend = "" if works else "work in a folder that you may write to"
     return MachineCheck(name="working folder", works=works, detail=f"{folder}, {free_gb:.1f} GB free", mend=mend)
+
+
+def _sandbox() -> MachineCheck:
+    """Whether agents and what candidates contain can run here; one of the two kinds is enough."""
+    fault, without_engine = Bubblewrap().diagnose(), Docker().diagnose()
+    engine = "docker works too" if without_engine is None else "docker does not, and is not needed"
+    if fault is None:
+        return MachineCheck(name="sandbox", works=True, detail=f"bubblewrap works; {engine}")
+    if without_engine is None:
+        return MachineCheck(name="sandbox", works=True, detail=f'only sandbox = "docker" works: {fault.reason}')
+    detail = f"agents do not run here, and never run unprotected: {fault.reason}"
+    return MachineCheck(name="sandbox", works=False, detail=detail, mend=fault.mend)
 
 
 def _browser() -> MachineCheck:

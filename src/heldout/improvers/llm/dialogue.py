@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from heldout.errors import ModelError
 from heldout.improvers.llm.method_hooks import MethodHooks
 from heldout.improvers.llm.protocols import CallProtocol
 from heldout.improvers.llm.tools import Answer, Tool
 from heldout.improvers.llm.transcript import Transcript
+from heldout.ledger import paid_until_now
 from heldout.models import Message, Model, Reply, Request, ToolCall, ToolSpec
 from heldout.records import EditProposal, Spend
 
@@ -82,10 +82,11 @@ class Dialogue:
 
     def run(self, system: str, opening: str) -> EditProposal:
         """The submission, or a proposal whose `error` says how the episode ended without one. All that was spent is in
-        it; where the model does not answer, in the `ModelError`."""
+        it; where the model does not answer or the run stops, in the error."""
         system = f"{system}\n\n{self._protocol.rules(list(self._tools.values()))}"
         transcript = Transcript(system, opening, context_chars=self._bounds.context_chars)
-        found = self._converse(transcript)
+        with paid_until_now(lambda: self._tally.spend):
+            found = self._converse(transcript)
         if isinstance(found, str):
             found = EditProposal(error=f"nothing was submitted: {found}")
         measures = {**self._tally.measures(), **self._hooks.measures(), "elided": transcript.elided}
@@ -116,16 +117,9 @@ class Dialogue:
             seed=self._seed,
             tools=self._offered,
         )
-        spent = self._tally.spend
-        try:
-            reply = self._model.complete(request)
-        except ModelError as fault:
-            fault.calls += spent.calls
-            fault.tokens_in += spent.tokens_in
-            fault.tokens_out += spent.tokens_out
-            raise
+        reply = self._model.complete(request)
         used = Spend(calls=reply.calls, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out)
-        self._tally.spend = spent + used
+        self._tally.spend = self._tally.spend + used
         self._tally.turns += 1
         self._tally.cut_replies += reply.finish_reason == "length"
         text = self._hooks.reply(reply.text)

@@ -7,6 +7,7 @@ import numpy as np
 from heldout.gates import GenerationTable
 from heldout.improvers.agent import RoundNote
 from heldout.loops.agents.attempting import Attempted, changed_paths
+from heldout.loops.agents.screening import screen_rows
 from heldout.loops.agents.state import HARNESS, Agents, Kept
 from heldout.loops.proposing import edit_size, step_seed
 from heldout.loops.session import Scored
@@ -57,15 +58,25 @@ def decide(agents: Agents, winner: Submitted, flips: FlipsConfirmed, measured: K
 
 
 def _table(agents: Agents, winner: Submitted, measured: Kept) -> GenerationTable:
+    """The paired select table; for `manifest`, whose predictions are about train, with the screen's rows below it."""
     session, head = agents.session, agents.head
+    ids = [task.id for task in session.tasks.select]
+    before, after = head.select, measured.select
+    if session.gate.name == "manifest":
+        screened = screen_rows(agents, measured.round, winner)
+        ids += [task for task, _, _ in screened]
+        before = np.concatenate([before, [was for _, was, _ in screened]])
+        after = np.concatenate([after, [now for _, _, now in screened]])
+    best = max(agents.kept, key=lambda one: (one.score or 0.0, -one.round))
     return GenerationTable(
-        incumbent=head.select[:, None],
-        candidates=measured.select[None, :, None],
+        incumbent=before[:, None],
+        candidates=after[None, :, None],
         edit_sizes=np.array([edit_size(head.candidate, measured.candidate)]),
         seed=step_seed(session.config.seed, measured.round, -1),
-        tasks=tuple(task.id for task in session.tasks.select),
+        tasks=tuple(ids),
         predicted=(winner.proposal.predicted_fixes,),
         at_risk=(winner.proposal.at_risk,),
+        best=best.select[:, None] if len(ids) == len(best.select) else None,
     )
 
 

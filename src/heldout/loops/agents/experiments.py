@@ -9,8 +9,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from heldout.errors import HeldoutError, ModelError
+from heldout.errors import HeldoutError, ImproverError, ModelError, boundary
 from heldout.harness.base import Replayer
+from heldout.ledger import lost_with
+from heldout.loops.agents.paying import keep_lost
 from heldout.loops.agents.showing import known_signatures, traces_of
 from heldout.loops.agents.state import Agents, Round, Swept
 from heldout.probes import (
@@ -158,15 +160,15 @@ class _Suggestions:
         return self._spent.get(task, Spend())
 
     def _paid(self, ask: Callable[[], Suggestion]) -> Suggestion:
-        session = self.agents.session
-        reservation = session.ledger.reserve("attribute", Spend(calls=1 if self.agents.improver.uses_model else 0))
+        session, improver = self.agents.session, self.agents.improver
+        reservation = session.ledger.reserve("attribute", session.ledger.price(session.improver_model, improver.bound))
         try:
-            found = ask()
+            with boundary(ImproverError, "the improver raised when it was asked which commands to keep"):
+                found = ask()
         except ModelError as error:
-            spend = Spend(calls=error.calls, tokens_in=error.tokens_in, tokens_out=error.tokens_out)
-            found = Suggestion(None, spend)
-        except HeldoutError:
-            reservation.refund()
+            found = Suggestion(None, lost_with(error))
+        except HeldoutError as error:
+            keep_lost(session, reservation, error)
             raise
         spend = session.ledger.price(session.improver_model, found.spend)
         reservation.settle(spend)

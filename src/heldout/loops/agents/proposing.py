@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from heldout.loops.agents.experiments import Experiments
-
 from heldout.improvers.agent import RoundView
+from heldout.loops.agents.experiments import Experiments
 from heldout.loops.agents.paying import paid
 from heldout.loops.agents.state import HARNESS, Agents
 from heldout.probes import Laboratory
@@ -38,13 +37,13 @@ def _episode(agents: Agents, view: RoundView, laboratory: Laboratory) -> Submitt
     known = agents.session.recorder.find("submission", f"{view.round}/{view.episode}/0", Submitted)
     if known is not None:
         return known
-    ask = partial(agents.improver.propose, view, laboratory)
-    return _submitted(agents, view, paid(agents, ask, purpose="propose"), attempt=0)
+    ask = partial(agents.improver.propose, view)
+    return _submitted(agents, view, paid(agents, ask, laboratory, purpose="propose"), attempt=0)
 
 
 def _repaired(agents: Agents, view: RoundView, faulty: Submitted, fault: str, laboratory: Laboratory) -> Submitted:
-    ask = partial(agents.improver.repair, view, faulty.proposal, fault, laboratory)
-    return _submitted(agents, view, paid(agents, ask, purpose="repair"), attempt=faulty.attempt + 1)
+    ask = partial(agents.improver.repair, view, faulty.proposal, fault)
+    return _submitted(agents, view, paid(agents, ask, laboratory, purpose="repair"), attempt=faulty.attempt + 1)
 
 
 def _submitted(agents: Agents, view: RoundView, proposal: EditProposal, *, attempt: int) -> Submitted:

@@ -57,7 +57,7 @@ def card_text(agents: Agents, facts: RoundFacts) -> str:
         lines.append(f"edit: {size} bytes in {', '.join(note.edited) or 'no file'} -> net {net:+d}")
     if screened is not None:
         nets = [f"{fixed - broken:+d}" for fixed, broken in zip(screened.fixed, screened.broken, strict=True)]
-        lines.append(f"screen (fixed - broken): {', '.join(nets)}; winner: {screened.winner}")
+        lines.append(f"screen (fixed - broken): {', '.join(nets)}; winner: {_place(screened.winner)}")
     lines += [f"earlier prediction, round {one.round}: {_counts(one)}" for one in agents.notes[-2:] if one.predictions]
     lines += _probe_lines(facts)
     lines += _tool_lines(facts)
@@ -124,7 +124,7 @@ def _meta_episode(agents: Agents, facts: RoundFacts, card: str, experiments: Exp
 
 
 def _reflection(agents: Agents, view: MetaView, laboratory: Laboratory) -> EditProposal:
-    return paid(agents, partial(agents.improver.reflect, view, laboratory), purpose="reflect")
+    return paid(agents, partial(agents.improver.reflect, view), laboratory, purpose="reflect")
 
 
 def _edited(agents: Agents, proposal: EditProposal) -> tuple[Candidate, tuple[str, ...]]:
@@ -182,6 +182,10 @@ def _tool_lines(facts: RoundFacts) -> list[str]:
 def _counts(note: RoundNote) -> str:
     values = list(note.predictions.values())
     return ", ".join(f"{name} {values.count(name)}" for name in sorted(set(values)))
+
+
+def _place(index: int | None) -> str:
+    return "none" if index is None else f"proposal {index + 1}"
 
 
 def _percent(score: float | None) -> str:

@@ -12,7 +12,7 @@ from heldout.records import Evidence, EvidenceVerdict
 from heldout.rollouts import Sweep
 from heldout.store.agent_events import Screened, Submitted
 
-__all__ = ["screen", "screen_tasks"]
+__all__ = ["screen", "screen_rows", "screen_tasks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,23 @@ def screen_tasks(
     order = np.random.default_rng([agents.session.config.seed, draw, 4]).permutation(len(failing))
     chosen = list(dict.fromkeys([*in_turn, *(failing[i] for i in order)]))[:room]
     return (*chosen, *canaries), canaries
+
+
+def screen_rows(agents: Agents, number: int, winner: Submitted) -> list[tuple[str, float, float]]:
+    """Each task of a round's screen with its score under the head and under the winner; NaN where not measured.
+
+    A winner that was repaired after the screen is measured on it now.
+    """
+    screened = agents.session.recorder.find("screen", str(number), Screened)
+    if screened is None or winner.digest is None:
+        return []
+    swept = agents.sweeps[-1]
+    now = _passes(agents, winner.digest, screened.tasks, repeat=swept.repeat)
+    return [(task, _score(swept.passed(task)), _score(now[task])) for task in screened.tasks]
+
+
+def _score(passed: bool | None) -> float:
+    return float("nan") if passed is None else float(passed)
 
 
 def _canaries(agents: Agents, draw: int, swept: Swept) -> tuple[str, ...]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+
 from heldout.harness import ended_by, steps_of
 from heldout.improvers.agent import RoundView
 from heldout.improvers.evidence import Materials, make_evidence, mean_turns
@@ -17,6 +21,9 @@ __all__ = ["HISTORY", "known_signatures", "record_signatures", "round_views", "s
 
 HISTORY = 8
 """Rounds that an improver is told of."""
+
+EXECUTOR_FILES = ("protocol.py", "loop_episode.py", "observations.py", "context.py", "hook_surface.py")
+"""Of the tool loop: its rules, its turns, what it cuts, and what hooks may do."""
 
 
 def traces_of(agents: Agents, swept: Swept) -> dict[str, Trace]:
@@ -70,6 +77,7 @@ def show(agents: Agents, number: int, traces: dict[str, Trace]) -> Shown:
         ledger=entries,
         history=tuple(agents.notes[-HISTORY:]),
         turns_passed=turns_passed,
+        source=executor_source(),
         turns_failed=turns_failed,
     )
     report = make_evidence(agents.options.evidence).report(materials)
@@ -108,6 +116,13 @@ def round_views(agents: Agents, which: Round, shown: Shown, method: Candidate) -
         )
         for episode in range(count)
     ]
+
+
+@lru_cache(maxsize=1)
+def executor_source() -> Mapping[str, str]:
+    """The code that runs an agent's episodes, which an improver may read and not edit."""
+    folder = resources.files("heldout.harness")
+    return {name: (folder / name).read_text(encoding="utf-8") for name in EXECUTOR_FILES}
 
 
 def _copy(candidate: Candidate) -> Candidate:

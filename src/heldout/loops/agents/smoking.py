@@ -69,7 +69,9 @@ def _leak(agents: Agents, submission: Submitted) -> str:
     named = next((task for task in sorted(ids) if re.search(rf"(?<!\w){re.escape(task)}(?!\w)", added)), None)
     if named is not None:
         return "the edits name a task by its id; a harness must serve tasks that it has not seen"
-    if words_shared(added, tasks.solution_texts()):
+    if agents.solutions is None:
+        agents.solutions = tasks.solution_texts()
+    if words_shared(added, agents.solutions):
         return f"the edits quote {WINDOW} words in a row of a task's reference solution"
     return ""
 

@@ -106,6 +106,8 @@ class Agents:
     """Edits digests that were reverted or found INERT."""
     winners: dict[int, Submitted] = field(default_factory=dict)
     """The submission that each measured round put to the gate."""
+    solutions: tuple[str, ...] | None = None
+    """Right answers of the open roles, for the leak check; read when they are first needed."""
 
     @property
     def head(self) -> Kept:

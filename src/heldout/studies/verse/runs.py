@@ -18,7 +18,7 @@ from heldout.store.events import AuditResult, CandidateAdded, Decided
 from heldout.studies.verse.truths import Truth, Verdicts, count_verdicts, wrong_readings
 from heldout.workbench import Opening, open_run
 
-__all__ = ["Result", "run_once", "run_seeds"]
+__all__ = ["Result", "executions_of", "run_once", "run_seeds"]
 
 _MEMORY = Path("/dev/shm")
 """A folder in memory, where there is one: a run forces its decisions to the disk, which is most of its time."""
@@ -42,9 +42,11 @@ class Result(Record):
     """Gain by the audit; 0 by identity where the final is the start."""
     ood_audited: float
     believed: float
-    """Gain by the fresh sweeps that the final was chosen by."""
+    """Gain by the fresh sweeps that the final was chosen by, which is what the run itself reports."""
     select_score: float
-    """Of the final, as the rounds recorded it."""
+    """Of the final: the score that it was chosen by."""
+    recorded_score: float
+    """Of the final: what its own round recorded, flips confirmed."""
     is_start: bool
     beliefs: int
     """Signatures of the start's failures on train."""
@@ -68,14 +70,14 @@ class Result(Record):
 
     @property
     def overstated(self) -> float:
-        """The final's recorded select score minus what an audit of it expects."""
+        """The final's select score minus what an audit of it expects."""
         return self.select_score - self.final_true
 
 
 def run_seeds(jobs: Iterable[Sequence[RunConfig]], *, workers: int) -> list[list[Result]]:
     """The results of each job's configs, in order. A job is one process, so configs of one world belong together."""
-    kind = "process" if workers > 1 else "inline"
-    executor = make_executor(ExecutorConfig(kind=kind, workers=workers, timeout_s=_MOST_S))
+    several = ExecutorConfig(kind="process", workers=workers, timeout_s=_MOST_S)
+    executor = make_executor(several if workers > 1 else ExecutorConfig(kind="inline"))
     try:
         waiting = [executor.submit(_run_all, tuple(configs)) for configs in jobs]
         return [future.result() for future in waiting]
@@ -107,6 +109,7 @@ def _read(session: Session, folder: RunFolder, audits: Sequence[AuditResult], *,
     edited = recorder.every("method.edited", MethodEdited)
     selected = recorder.every("selected", FinalSelected)[0]
     first, last = audits[0].start, audits[0].final
+    winner = next(one for one in selected.finalists if one.digest == last)
     search = [one for one in evidence if one.round <= session.config.search.generations]
     method = [one.digest for one in recorder.every("candidate", CandidateAdded) if one.track == "method"]
     before, after, beliefs = wrong_readings(session, method[0], edited[-1].target if edited else method[0])
@@ -120,14 +123,15 @@ def _read(session: Session, folder: RunFolder, audits: Sequence[AuditResult], *,
         audited=audits[0].gain or 0.0,
         ood_audited=audits[1].gain or 0.0,
         believed=believed,
-        select_score=next(one.journaled or 0.0 for one in selected.finalists if one.digest == last),
+        select_score=winner.score or 0.0,
+        recorded_score=winner.journaled or 0.0,
         is_start=first == last,
         beliefs=beliefs,
         wrong_before=before,
         wrong_after=after,
         verdicts=count_verdicts(session, search),
         units=sum(one.units for one in search),
-        executions=_executions(folder),
+        executions=executions_of(folder),
         edited_method=any(one.target != one.origin for one in edited),
         method_true=_method_gain(session, truth, edited),
     )
@@ -143,7 +147,7 @@ def _heads(session: Session) -> list[str]:
     return heads
 
 
-def _executions(folder: RunFolder) -> int:
+def executions_of(folder: RunFolder) -> int:
     """What was run until the final selection: every outcome, and the replays of probes and attribution."""
     total = 0
     for event in read_events(folder.events):
@@ -161,7 +165,9 @@ def _method_gain(session: Session, truth: Truth, edited: Sequence[MethodEdited])
     last = session.config.search.generations
     flips = {one.round: one for one in session.recorder.every("flips", FlipsConfirmed) if one.round > last}
     gains = [
-        truth.rate(flips[number].candidate, "audit") - truth.rate(flips[number].base, "audit") if number in flips else 0.0
+        truth.rate(flips[number].candidate, "audit") - truth.rate(flips[number].base, "audit")
+        if number in flips
+        else 0.0
         for number in (last + 1, last + 2)
     ]
     return gains[1] - gains[0]

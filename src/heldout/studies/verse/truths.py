@@ -19,7 +19,7 @@ from heldout.worlds.repair.coder import package_of
 from heldout.worlds.repair.package import Package
 from heldout.worlds.repair.truth import pass_probability, pass_rate, true_class
 
-__all__ = ["HELPS", "Truth", "Verdicts", "count_verdicts", "wrong_readings"]
+__all__ = ["HELPS", "Truth", "Verdicts", "changes", "count_verdicts", "draft_of", "wrong_readings"]
 
 HELPS = 0.1
 """A draft truly helps its targets where it raises the chance of at least one of them to pass by this much, exactly."""
@@ -84,8 +84,8 @@ def count_verdicts(session: Session, evidence: Iterable[Evidence]) -> Verdicts:
         if one.kind is not ProbeKind.FIX_PROBE or one.refused or one.id not in drafts:
             continue
         base = session.store.load(one.base)
-        draft = _edited(base, drafts[one.id])
-        helps = max(_changes(base, draft, [packages[task] for task in one.tasks], options)) >= HELPS
+        draft = draft_of(base, drafts[one.id])
+        helps = max(changes(base, draft, [packages[task] for task in one.tasks], options)) >= HELPS
         total += _counted(one.verdict, helps=helps)
     return total
 
@@ -108,17 +108,16 @@ def _train(session: Session) -> dict[str, Package]:
     return {task.id: package_of(task.reference) for task in session.tasks.train}
 
 
-def _edited(base: Candidate, names: Sequence[str]) -> Candidate:
+def draft_of(base: Candidate, names: Sequence[str]) -> Candidate:
+    """The folder that a draft of these catalogue edits, in this order, makes of its base."""
     draft = base
     for name in names:
         draft = apply_edits(draft, _ENTRIES[name].apply(draft.files))
     return draft
 
 
-def _changes(
-    base: Candidate, draft: Candidate, packages: Iterable[Package], options: ToolLoopOptions
-) -> list[float]:
-    """What the draft adds to the chance of each package."""
+def changes(base: Candidate, draft: Candidate, packages: Iterable[Package], options: ToolLoopOptions) -> list[float]:
+    """What a draft adds to the exact chance of each package to pass."""
     old, new = (features_of(one, options) for one in (base, draft))
     return [
         pass_probability(package, new.reading, new.view) - pass_probability(package, old.reading, old.view)
