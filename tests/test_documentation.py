@@ -24,13 +24,22 @@ from pydantic import BaseModel
 from heldout.audit import compare_outcomes, pair, read_outcomes
 from heldout.cli import main
 from heldout.config import RunConfig, load_config, parse_overrides, read_toml
+from heldout.harness.hooks import SOLVER_HOOKS, HookHost, audit_hooks, dry_run
+from heldout.harness.loop_settings import LOOP_RANGES
+from heldout.harness.workspace import FILE_LIMITS, FOLDER_FILE_BYTES, FOLDER_FILES, FOLDERS
+from heldout.loops import preset
+from heldout.loops.agents.options import VerseOptions
+from heldout.options import read_options
+from heldout.records import ProbeKind
+from heldout.sandbox.bubblewrap import Bubblewrap
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ("README.md", "examples/README.md", "docs/config.md", "docs/commands.md", "CONTRIBUTING.md")
+AGENTS = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+PAGES = ("README.md", "examples/README.md", "docs/agents.md", "docs/config.md", "docs/commands.md", "CONTRIBUTING.md")
 
-APPEARS_LATER = {"results/winners_curse/README.md"}
-"""Written by `heldout bench winners_curse`, not by hand."""
+APPEARS_LATER = {"results/winners_curse/README.md", "results/verse/README.md"}
+"""Written by `heldout bench`, not by hand."""
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -52,7 +61,11 @@ def named_commands(text: str) -> list[tuple[str, ...]]:
     return [tuple(shlex.split(found)) for found in re.findall(r"`(heldout [^`]+)`", text)]
 
 
-README_COMMANDS = [*commands(README), *commands((ROOT / "examples/README.md").read_text(encoding="utf-8"))]
+README_COMMANDS = [
+    *commands(README),
+    *commands((ROOT / "examples/README.md").read_text(encoding="utf-8")),
+    *commands(AGENTS),
+]
 
 
 @pytest.fixture(scope="module")
@@ -122,10 +135,11 @@ class TestReadme:
     def test_its_keys_are_keys_of_a_config(self, words: list[str]) -> None:
         pairs = [word for word in words if re.match(r"[a-z_.0-9]+=", word)]
         over = parse_overrides(pairs)
-        load_config([{"tasks": over} if "tasks" in words[1:2] else over])
+        chosen = preset(str(words[2]), over.pop("preset")) if "preset" in over else {}
+        load_config([chosen, {"tasks": over} if "tasks" in words[1:2] else over])
 
     def test_its_sentences_name_commands_that_exist(self, help_pages: dict[tuple[str, ...], str]) -> None:
-        named = named_commands(README)
+        named = [*named_commands(README), *named_commands(AGENTS)]
         assert len(named) > 10
         for words in named:
             command_of(words, help_pages)
@@ -170,7 +184,70 @@ class TestReadme:
         assert json.loads(row) == json.loads(first)
 
 
+class TestTheAgentsPage:
+    def test_its_keys_of_the_loop_are_options_of_it(self) -> None:
+        pairs = re.findall(r"options\.[a-z_.]+=[\w.]+", re.sub(r"[a-z_.]+\.options\.\S+", "", AGENTS))
+        assert len(pairs) > 10
+        for word in pairs:
+            written = parse_overrides([word])["options"]
+            assert read_options(VerseOptions, written, where="the page") != VerseOptions(), f"{word} is the default"
+
+    def test_its_other_keys_are_keys_of_a_config(self) -> None:
+        named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)(?:=[^`]*)?`", AGENTS))
+        known = {f"{table.strip('[]')}.{name}" for table, model in tables(RunConfig, "") for name in model.model_fields}
+        keys = {key for key in named if key.partition(".")[0] in set(RunConfig.model_fields) - {"options"}}
+        assert len(keys) > 6
+        assert keys <= known | {"improver.model"}
+
+    def test_its_files_and_their_limits_are_those_of_a_harness_folder(self) -> None:
+        section = AGENTS.split("## The harness folder", 1)[1].split("\n## ", 1)[0]
+        rows = re.findall(r"^\| (`.+?) \| .+? \| (.+?) \|$", section, re.MULTILINE)
+        said = {path: size for paths, size in rows for path in re.findall(r"`([\w/*.]+\.\w+)`", paths)}
+        single = {path: int(size.split()[0]) * 1024 for path, size in said.items() if "*" not in path}
+        assert single == dict(FILE_LIMITS)
+        assert {path for path in said if "*" in path} == {f"{folder}/*.md" for folder in FOLDERS}
+        assert {size for path, size in said.items() if "*" in path} == {
+            f"{FOLDER_FILES} files a folder, {FOLDER_FILE_BYTES // 1024} KB each"
+        }
+        for key, (low, high) in LOOP_RANGES.items():
+            assert f"`{key}` ({low} to {high}" in section
+
+    def test_its_hooks_are_all_there_and_its_example_passes_the_audit(self) -> None:
+        for name, hook in SOLVER_HOOKS.items():
+            assert f"| `{name}({', '.join(hook.parameters)})`" in AGENTS
+        (code,) = blocks(AGENTS, "python")
+        assert audit_hooks(code).defined == {"run_tool", "before_tool"}
+
+    def test_its_hooks_do_what_it_says(self) -> None:
+        (code,) = blocks(AGENTS, "python")
+        if (fault := Bubblewrap().fault()) is not None:
+            pytest.skip(fault)
+        assert dry_run(audit_hooks(code), Bubblewrap()) == []
+        with HookHost(audit_hooks(code), Bubblewrap()) as host:
+            assert host.call("before_tool", "ls") == "ls"
+            assert set(host.call("before_tool", "vi a.py")) == {"block"}
+            assert host.call("run_tool", "outline", "a.py").endswith("-- a.py")
+
+    def test_its_probes_are_those_of_the_kit(self) -> None:
+        assert set(re.findall(r"^\| `(\w+)` \| .+ \| .+ \|$", AGENTS, re.MULTILINE)) >= {
+            str(kind) for kind in ProbeKind
+        }
+
+
 class TestNumbers:
+    def test_the_claims_about_what_the_authors_of_verse_released(self) -> None:
+        with (ROOT / "results" / "verse_published" / "claims.csv").open(encoding="utf-8", newline="") as lines:
+            claims = list(csv.DictReader(lines))
+        verdicts = [row["verdict"] for row in claims]
+        held = verdicts.count("reproduced")
+        assert f"of {len(claims)} claims {held} hold after correction, none is contradicted" in " ".join(README.split())
+        assert "not reproduced" not in verdicts
+        for part in ("id", "ood"):
+            (mean,) = [row for row in claims if row["claim"].startswith("V5") and row["part"] == part]
+            value, low, high = (float(mean[key]) for key in ("number", "low", "high"))
+            assert f"+{value:.1f}" in README
+            assert f"(+{low:.1f} to +{high:.1f})" in README
+
     def test_the_verse_figures(self, shared_data: Path) -> None:
         (words,) = [words for words in README_COMMANDS if "verse_outcomes" in words[-1]]
         files = [shared_data / "verse_outcomes" / Path(word).name for word in words[2:]]

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from heldout.benchmarks import HarborSource
+from heldout.benchmarks.harbor_folder import HarborReference
 from heldout.config import RunConfig, config_digest, load_config, read_toml
+from heldout.sandbox import make_sandboxes
 from heldout.studies.winners_curse.real_model import RealPlan
 from heldout.tasks import load_grader
-from heldout.testing.scripted_server import ScriptedServer, SeenRequest
+from heldout.testing.scripted_server import ScriptedReply, ScriptedServer, SeenRequest
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECK = ("tasks", "check", "jsonl", "path=tasks.jsonl", "grader=grader:grade", "train=40", "select=40", "audit=70")
@@ -31,7 +37,7 @@ def examples(tmp_path: Path) -> Path:
 def start(words: list[str], *, folder: Path) -> str:
     """Run a command to its end; gives standard output."""
     environment = {**os.environ, "COLUMNS": "200"}
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -112,6 +118,83 @@ class TestTheEngineer:
         assert "SIMULATION" in out
         assert "audited:" in out
         assert (tmp_path / "runs" / "mine" / "report.html").is_file()
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> None:
+    fault = make_sandboxes("bubblewrap").fault()
+    if fault is not None:
+        pytest.skip(fault)
+
+
+@dataclass
+class Agent:
+    """A served model that plays an agent and the improver of its harness."""
+
+    solutions: Mapping[str, str]
+    """Instruction to the commands that do what it asks."""
+    advice: str = "Read the task twice."
+    """With this in its harness the agent does every task, without it about every other one."""
+
+    def __call__(self, request: SeenRequest) -> ScriptedReply | str:
+        system, *rest = (str(message["content"]) for message in request.body["messages"])
+        offered = {tool["function"]["name"] for tool in request.body.get("tools", ())}
+        if "You work through a shell." in system:
+            able = self.advice in system or hashlib.sha256(rest[0].encode()).digest()[0] % 2 == 0
+            command = "echo HELDOUT_SUBMIT" if len(rest) > 1 else self.solutions[rest[0]] if able else "ls"
+            return f"I go on.\n\n```bash\n{command}\n```"
+        if "submit_proposal" in offered:
+            edit = {"path": "memory.md", "content": self.advice}
+            return ScriptedReply(tool_calls=[("submit_proposal", json.dumps({"edits": [edit], "note": "Read."}))])
+        if "submit_method" in offered:
+            return ScriptedReply(tool_calls=[("submit_method", json.dumps({"edits": [], "note": "Nothing."}))])
+        return "[0]"
+
+
+@pytest.mark.usefixtures("sandbox")
+class TestTheEngineerWithAnAgent:
+    SIZES = ("train=4", "select=3", "audit=3")
+
+    def test_every_solution_scores_1_and_no_work_scores_0(self, examples: Path) -> None:
+        words = ("tasks", "check", "harbor", "path=own_agent_tasks", *self.SIZES)
+        report = heldout(*words, folder=examples)
+        assert report["items"] == report["graded"] == report["gold_right"] == report["wrong_refused"] == 10
+        assert report["exact_duplicates"] == report["near_duplicates"] == 0
+        assert report["failures"] == []
+
+    def test_the_config_divides_them_as_the_check_does(self, examples: Path) -> None:
+        tasks = load_config([read_toml(examples / "own_agent_tasks" / "heldout.toml")]).tasks
+        sizes = {"train": tasks.train, "select": tasks.select, "audit": tasks.audit, **tasks.reports}
+        assert [f"reports.{role}={n}" if role in tasks.reports else f"{role}={n}" for role, n in sizes.items()] == [
+            *self.SIZES
+        ]
+
+    def test_the_config_runs_on_your_url_with_the_models_name_changed(self, examples: Path) -> None:
+        folder = examples / "own_agent_tasks"
+        items = HarborSource(path=str(folder)).items()
+        solve = {item.input: HarborReference.model_validate_json(item.reference).solution["solve.sh"] for item in items}
+        with ScriptedServer(Agent(solve)) as server:
+            answer = heldout(
+                *("run", "heldout.toml", "solver.model.name=openai:mine", f"solver.model.url={server.url}"),
+                *("search.generations=1", "search.candidates=1", "--out", "r"),
+                folder=folder,
+            )
+        assert answer["simulated"] is False
+        assert answer["agents"]["rounds"][0]["edited"] == ["memory.md"]
+        assert answer["agents"]["rounds"][0]["verdict"] == "kept"
+        assert answer["final"]["select"] == 1.0
+        assert answer["spend"]["evaluations"] <= 400
+
+    @pytest.mark.slow
+    @pytest.mark.usefixtures("examples")
+    def test_the_same_from_python_in_the_world_repair(self, tmp_path: Path) -> None:
+        out = start([sys.executable, "examples/improve_agent.py", "runs/agent"], folder=tmp_path)
+        assert "SIMULATION" in out
+        assert "round 1: " in out
+        assert "audit: " in out
+        assert (tmp_path / "runs" / "agent" / "report.html").is_file()
+        heldout("export", "runs/agent", "--to", "folder", "--out", "harness", folder=tmp_path)
+        assert (tmp_path / "harness" / "system_prompt.md").is_file()
 
 
 class TestTheResearcher:

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 OPTIONS = (ROOT / "docs" / "config.md").read_text(encoding="utf-8").split("# Options of the built-ins", 1)[1]
 
+
 def option_models() -> Iterator[tuple[str, ast.ClassDef]]:
     """Every `…Options` record in the source, by its file."""
     for path in sorted((ROOT / "src").rglob("*.py")):

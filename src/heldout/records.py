@@ -206,8 +206,10 @@ class Edit(Record):
 
 
 def edits_digest(edits: Iterable[Edit]) -> str:
-    """Identity of a set of edits, whatever their order; what evidence is bound to."""
-    return digest_of(sorted([edit.path, edit.content or "", edit.content is None] for edit in edits))
+    """Identity of what `apply_edits` makes of these edits, and what evidence is bound to: their order says nothing but
+    which of two writes of one file is the last."""
+    last = {edit.path: edit.content for edit in edits}
+    return digest_of(sorted([path, content or "", content is None] for path, content in last.items()))
 
 
 def apply_edits(base: Candidate, edits: Iterable[Edit]) -> Candidate:

@@ -203,6 +203,15 @@ class TestReading:
         with pytest.raises(SetupError, match="'passwd', which is no file"):
             HarborSource(path=path).items()
 
+    @pytest.mark.parametrize("name", ["instruction.md", "task.toml", "environment", "environment/Dockerfile", "tests"])
+    def test_a_task_whose_own_parts_are_links_is_refused(self, tmp_path: Path, name: str) -> None:
+        write(tmp_path, task=SUM)
+        private = tmp_path / "private"
+        (tmp_path / "task" / name).rename(private)
+        (tmp_path / "task" / name).symlink_to(private)
+        with pytest.raises(SetupError, match=f"{name}' is a link"):
+            HarborSource(path=str(tmp_path / "task")).items()
+
     def test_bad_paths_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match=r"set tasks\.path"):
             HarborSource()

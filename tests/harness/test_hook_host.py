@@ -122,6 +122,16 @@ def test_the_first_faults_are_kept_with_their_lines_and_all_are_counted() -> Non
     assert host.faults[0] == "after_llm: line 5: TypeError: string indices must be integers, not 'str'"
 
 
+@pytest.mark.parametrize("said", ["'\\ud800'", "'x' * 10**7", "{'\\ud800': 1}"])
+def test_a_fault_can_be_written_whatever_a_hook_says_in_it(said: str) -> None:
+    surface = audit_hooks(f"def before_tool(command): raise ValueError({said})\n")
+    with HookHost(surface, LocalSandboxes()) as host:
+        host.call("before_tool", "ls")
+    (fault,) = host.faults
+    assert fault.startswith("before_tool: ")
+    assert len(fault.encode()) <= 500
+
+
 def test_hooks_that_cannot_be_loaded_fail_at_every_call() -> None:
     with hosted("x = 1 / 0\ndef after_llm(text):\n    return text\n") as host:
         assert [host.call("after_llm", "I"), host.call("after_llm", "you")] == ["I", "you"]

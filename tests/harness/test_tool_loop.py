@@ -107,6 +107,7 @@ class TestEpisode:
 
     def test_half_a_surrogate_pair_in_a_reply_breaks_nothing(self) -> None:
         ran = run(loop(), ScriptedAgent([says("echo \ud800"), says(SUBMIT)]))
+        ran.trajectory.model_dump_json()  # or its trace could not be kept
         assert ran.steps[0].output == "exit code 0\n?\n"
 
     def test_a_harness_travels_to_a_worker(self) -> None:

@@ -69,7 +69,7 @@ def test_an_error_of_the_kit_brings_no_traceback_with_it() -> None:
     def job(laboratory: Laboratory) -> str:
         try:
             laboratory.probe(REPLAY, ["f1"])
-        except ImproverError as error:
+        except TaskError as error:
             caught.append(error)
         return "swallowed"
 

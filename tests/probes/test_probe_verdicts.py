@@ -6,7 +6,7 @@ import pytest
 
 from heldout.probes import ClaimStatus, claim_status, inconsistencies
 from heldout.probes.verdicts import TargetRun, ablate_verdict, fix_verdict, replay_verdict, substitute_verdict
-from heldout.records import Claim, EditProposal, Evidence, EvidenceVerdict, ProbeKind
+from heldout.records import Claim, Edit, EditProposal, Evidence, EvidenceVerdict, ProbeKind, edits_digest
 
 SUPPORTS, REFUTES = EvidenceVerdict.SUPPORTS, EvidenceVerdict.REFUTES
 INCONCLUSIVE, NONE = EvidenceVerdict.INCONCLUSIVE, EvidenceVerdict.NONE
@@ -139,6 +139,13 @@ def test_a_target_that_the_same_edits_did_not_fix_may_not_be_predicted() -> None
     proposal = EditProposal(predicted_fixes=("t2", "t9"))
     (fault,) = inconsistencies(proposal, [DEAD], edits_digest="X", base="B")
     assert "'t2', which did not pass under exactly these edits (evidence 3/1/2)" in fault
+
+
+def test_edits_have_one_digest_exactly_where_they_make_one_folder() -> None:
+    good, bad, other = Edit(path="a", content="good"), Edit(path="a", content="bad"), Edit(path="b", content=None)
+    assert edits_digest([good, other]) == edits_digest([other, good])
+    assert edits_digest([bad, good]) == edits_digest([good]) != edits_digest([good, bad]) == edits_digest([bad])
+    assert edits_digest([Edit(path="b", content="")]) != edits_digest([other])
 
 
 def test_a_refutation_for_edits_digest_x_never_blocks_an_edit_whose_digest_is_not_x() -> None:

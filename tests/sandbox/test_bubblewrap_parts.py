@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,7 @@ class TestWhatIsShown:
 
 class TestCommands:
     @pytest.fixture
-    def sandbox(self) -> Sandbox:  # type: ignore[misc]
+    def sandbox(self) -> Iterator[Sandbox]:
         with Bubblewrap().open(Scene()) as sandbox:
             yield sandbox
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ class TestCappedOutput:
 
 class TestFolder:
     @pytest.fixture
-    def folder(self, tmp_path: Path) -> int:  # type: ignore[misc]
+    def folder(self, tmp_path: Path) -> Iterator[int]:
         descriptor = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
         yield descriptor
         os.close(descriptor)

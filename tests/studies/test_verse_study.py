@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,12 +34,16 @@ from heldout.studies.verse.grid import order_claim, robustness
 from heldout.studies.verse.main_table import CLAIM_ARMS
 from heldout.studies.verse.path_check import PathPlan, path_check
 from heldout.studies.verse.runs import executions_of, run_seeds
+from heldout.studies.verse.shadow import features_of
 from heldout.studies.verse.study import PARTS
 from heldout.studies.verse.summaries import INTERACTION, ArmRuns, contrast, known, true_gain, wrong_change
 from heldout.studies.verse.truths import HELPS, Truth, Verdicts, changes, count_verdicts, draft_of
 from heldout.workbench import Opening, open_run
 from heldout.worlds.repair import RepairSource
 from heldout.worlds.repair.coder import package_of
+from heldout.worlds.repair.plan import Intent
+from heldout.worlds.repair.symbolic import endings, play
+from heldout.worlds.repair.truth import pass_probability
 from heldout.worlds.repair.weaknesses import Weakness, traits_of
 
 TINY = Sizes(train=12, select=8, audit=24, ood=8, rounds=2, candidates=2, screen=6, canaries=1, units=4)
@@ -155,6 +161,27 @@ def test_a_draft_truly_helps_where_it_mends_what_a_task_fails_of() -> None:
     assert max(flags) >= HELPS
     assert null == [0.0] * len(prone)
     assert max(harm) < HELPS
+
+
+def test_every_set_of_weaknesses_has_one_ending_which_is_that_of_its_episode() -> None:
+    source = RepairSource(seed=1, nondeterminism=0.5)
+    start = Candidate(files={"system_prompt.md": source.instruction})
+    edited = draft_of(start, ["check_after_format", "wide_observations", "mend_flags"])
+    options = ToolLoopOptions(max_turns=12)
+    for item in source.items()[::40]:
+        package = package_of(item.reference)
+        traits = traits_of(package)
+        for candidate in (start, edited):
+            reading, view = (features := features_of(candidate, options)).reading, features.view
+            for restores in (False, True):
+                intent = Intent(frozenset(), traits.solvable, traits.slips, reading.rechecks, traits.habit)
+                found = endings(package, intent, view, restores=restores)
+                for size in range(len(Weakness) + 1):
+                    for acting in map(frozenset, combinations(Weakness, size)):
+                        (only,) = [one for one in found if acting & one.asked == one.acting & one.asked]
+                        played = play(package, replace(intent, acting=acting), view, restores=restores)
+                        assert only.mended == played.mended
+        assert 0.0 <= pass_probability(package, reading, view) <= 1.0
 
 
 def test_a_result_holds_the_truth_beside_what_the_run_believed() -> None:

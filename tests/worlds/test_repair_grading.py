@@ -226,7 +226,11 @@ def test_code_that_never_returns_scores_0_in_bounded_time() -> None:
         json.dumps({"n" * 300: "x"}),
         '{"half.py": "\\ud800"}',
         '{"\\ud800.py": ""}',
+        json.dumps({f"flood/{number}": "" for number in range(9000)}),
+        json.dumps({f"flood{number}/file": "" for number in range(5000)}),
+        json.dumps({f"flood{number}": "é" * 900_000 for number in range(20)}),
     ],
+    ids=lambda given: str(given)[:40],
 )
 def test_an_answer_that_no_work_folder_can_hold_scores_0_and_raises_nothing(given: str | None) -> None:
     assert grade(given, reference("off-by-one")) == 0.0

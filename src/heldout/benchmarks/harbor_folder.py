@@ -87,7 +87,7 @@ def read_folder(folder: Path, *, image: str | None) -> HarborTask:
     """Read one task; `SetupError` names the file and the field at fault. `image` is for tasks that name none."""
     config = _toml(folder / "task.toml")
     tests = read_tree(str(_there(folder / "tests", what="folder of tests")))
-    recipe = _recipe(folder / "environment")
+    recipe = _recipe(_own(folder / "environment"))
     script = _script_decides(folder, tests)
     named = _text(config, "environment", "docker_image", where=folder)
     own = image.replace("{id}", folder.name) if image is not None else None
@@ -223,19 +223,26 @@ def _texts(environment: Path, name: str) -> Tree | None:
     return found if len(found) == sum(one.is_symlink() or one.is_file() for one in path.rglob("*")) else None
 
 
+def _own(path: Path) -> Path:
+    """A file or folder of the task itself: a link might lead to what is yours, and to a model from there."""
+    if path.is_symlink():
+        raise SetupError(f"{str(path)!r} is a link; what a task is made of must lie in its own folder")
+    return path
+
+
 def _optional(folder: Path) -> Tree:
-    return read_tree(str(folder)) if folder.is_dir() else {}
+    return read_tree(str(folder)) if _own(folder).is_dir() else {}
 
 
 def _there(folder: Path, *, what: str) -> Path:
-    if not folder.is_dir():
+    if not _own(folder).is_dir():
         raise SetupError(f"{str(folder)!r} is missing: a task needs a {what}")
     return folder
 
 
 def _read(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _own(path).read_text(encoding="utf-8")
     except OSError as cause:
         raise SetupError(f"cannot read {str(path)!r}: {cause.strerror}") from cause
     except UnicodeDecodeError as cause:

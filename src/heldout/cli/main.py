@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     if code == INTERRUPTED:  # to which typer turns most interruptions, without a word
-        _tell("interrupted; what was recorded is kept, and --resume continues it", words)
+        kept = "; what was recorded is kept, and --resume continues it" if words[:1] == ["run"] else ""
+        _tell(f"interrupted{kept}", words)
     sys.exit(code if isinstance(code, int) else DONE)
 
 

@@ -86,7 +86,7 @@ def print_plan(config_toml: str, plan: Plan, *, as_json: bool) -> None:
     sys.stdout.write(config_toml.rstrip() + "\n\n")
     table = _table("evaluations, at most", "")
     for name, value in plan:
-        if name not in ("proposals", "affordable_proposals", "total"):
+        if value and name not in ("proposals", "affordable_proposals", "per_proposal", "total"):
             table.add_row(name.replace("_", " "), str(value))
     table.add_row("total", str(plan.total))
     bought = f"{plan.proposals} proposals are planned."

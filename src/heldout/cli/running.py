@@ -50,7 +50,7 @@ def quickstart_command(
 @app.command("run")
 def run_command(
     target: Annotated[
-        str | None, typer.Argument(help="A loop (winners_curse) or a CONFIG.toml; not needed with --resume.")
+        str | None, typer.Argument(help="A loop (winners_curse, verse) or a CONFIG.toml; not needed with --resume.")
     ] = None,
     words: Words = None,
     out: Out = None,
@@ -139,7 +139,7 @@ def _resolve(target: str, words: Sequence[str]) -> RunConfig:
     if target.endswith(".toml") or Path(target).is_file():
         layer = read_toml(Path(target))
     chosen = over.pop("preset", layer.pop("preset", "default"))
-    return load_config([preset(str(layer.get("loop", "winners_curse")), str(chosen)), layer, over])
+    return load_config([preset(str(layer.get("loop", "winners_curse")), str(chosen), layer, over), layer, over])
 
 
 def _new_folder(name: str) -> Path:

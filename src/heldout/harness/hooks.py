@@ -35,6 +35,8 @@ NO_HOOKS = HookSurface(source="", path=HOOKS_FILE, kinds=SOLVER_HOOKS, defined=f
 
 KEPT_FAULTS = 8
 """Fault messages that a host keeps; all faults are counted."""
+_FAULT_CHARACTERS = 500
+"""Of one message, which may hold whatever a hook said."""
 
 _HOST_FILE = "hook_host.py"
 _ARGV = ("python3", "-s", "-S", _HOST_FILE)
@@ -95,7 +97,7 @@ class HookHost:
         except HarnessError as fault:
             self.errors += 1
             if len(self.faults) < KEPT_FAULTS:
-                self.faults.append(f"{name}: {fault}")
+                self.faults.append(_told(name, fault))
             return hook.identity(args)
 
     def _ask(self, name: str, args: tuple[Any, ...]) -> Any:
@@ -159,6 +161,11 @@ def dry_run(surface: HookSurface, sandboxes: Sandboxes) -> list[str]:
             for args in [(tool.name, "") for tool in surface.tools] if name == "run_tool" else [hook.inert]:
                 host.call(name, *args)
         return host.faults
+
+
+def _told(name: str, fault: HarnessError) -> str:
+    """A fault in words that a trace can hold: half a character, as broken JSON escapes make it, cannot be written."""
+    return f"{name}: {fault}"[:_FAULT_CHARACTERS].encode(errors="replace").decode()
 
 
 def _value(line: str) -> Any:

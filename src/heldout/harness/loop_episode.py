@@ -94,12 +94,13 @@ class LoopEpisode:
         known = len(self.hooks.faults) if self.steps else 0
         reply = self._complete()
         self.counts["turns"] += 1
-        said = self.hooks.call("after_llm", _valid(reply.text))
+        written = _valid(reply.text)
+        said = self.hooks.call("after_llm", written)
         step = self._answer(said, cut=reply.finish_reason == "length")
         self.context.add(said, step.output)
         output = self._noted(step.output)
         faults = tuple(self.hooks.faults[known:])
-        self.steps.append(step.model_copy(update={"text": reply.text, "output": output, "hook_faults": faults}))
+        self.steps.append(step.model_copy(update={"text": written, "output": output, "hook_faults": faults}))
         if self._ending == "submitted" and step.kind == "command":
             self.steps.append(_step("submit"))
 

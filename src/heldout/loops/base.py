@@ -81,11 +81,18 @@ def check_loop(loop: Any, config: RunConfig) -> None:
         )
 
 
-def preset(loop: str, name: str) -> dict[str, Any]:
-    """The settings of a built-in loop's preset."""
+def preset(loop: str, name: str, *over: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a built-in loop's preset, for the layers that come over it.
+
+    Report roles are the preset's own source's: tables merge, so tasks of another source could not get rid of them.
+    """
     if name not in PRESETS:
         raise SetupError(f"no preset {name!r}; there is {', '.join(PRESETS)}")
     if loop not in LOOPS:
         return {}
     table: dict[str, Any] = read_toml(Path(__file__).with_name("presets") / f"{loop}.toml")[name]
+    tasks = table.get("tasks", {})
+    given = [layer["tasks"] for layer in over if isinstance(layer.get("tasks"), Mapping)]
+    if any(layer.get("source", tasks.get("source")) != tasks.get("source") for layer in given):
+        tasks.pop("reports", None)
     return table

@@ -34,6 +34,9 @@ _RESTS_ON: Mapping[str, str] = {
     "screen": _EVERYTHING,
     "flips": _EVERYTHING,
     "selected": _EVERYTHING,
+    "prediction.scored": "train",
+    "replay": "train",
+    "attribution": "train",
     "probe": "probe",
     "smoke": "smoke",
     "audit": _EVERYTHING,
@@ -56,6 +59,8 @@ class Recorder:
     """Repeatable kinds, each in the order of the journal."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     prepared: dict[str, Preparation] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+    """Keys of missing outcomes that something was decided from: they stay missing, or the decision would not hold."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
@@ -90,11 +95,15 @@ class Recorder:
             used = _RESTS_ON.get(event.kind)
             if used is not None:
                 unsettled = {key: purpose for key, purpose in unsettled.items() if used not in (_EVERYTHING, purpose)}
-            if used == _EVERYTHING:
+            if used == _EVERYTHING or event.kind == "smoke":  # which judged the repair that came before it
                 unanswered.clear()
         self.forget(unsettled)
+        self._settle()
         for step in unanswered:
             self.steps.pop(step, None)
+
+    def _settle(self) -> None:
+        self.settled |= {key for key, outcome in list(self.outcomes.items()) if outcome.score is None}
 
     def forget(self, keys: Iterable[str]) -> None:
         """Have these outcomes measured again where they are missing; a score is never forgotten."""
@@ -135,6 +144,8 @@ class Recorder:
             if old is None:
                 self.journal.append(kind, payload)
                 self.steps[(kind, key)] = data
+                if _RESTS_ON.get(kind) == _EVERYTHING:
+                    self._settle()
                 return payload
         recorded = type(payload).model_validate(old)
         if recorded != payload:

@@ -79,6 +79,6 @@ class Verse:
             nothing_measured(agents, number, attempted)
             return None
         candidate = self.session.store.load(attempted.winner.digest)
-        flips, measured = confirm(agents, number, candidate, base=agents.head)
+        flips, measured = confirm(agents, Round(number, draw=number), candidate, base=agents.head)
         decide(agents, attempted.winner, flips, measured)
         return flips

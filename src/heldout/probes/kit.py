@@ -43,6 +43,12 @@ class ProbeRound:
     """Kept rounds to the harness after them, which a draft may be based on."""
     traces: Mapping[str, Trace]
     """Train id to its newest trace under the head. What is not in here is no train task."""
+    draw: int | None = None
+    """Seeds what is run and drawn, where two rounds are to share that; None is the round's own number."""
+
+    def place(self, episode: int, ordinal: int) -> tuple[int, int, int]:
+        """What a probe's chances are drawn from."""
+        return (self.number if self.draw is None else self.draw, episode, ordinal)
 
 
 @dataclass(slots=True)
@@ -134,7 +140,7 @@ class ProbeKit:
             kinds=self._kinds(),
             traces=self.round.traces,
             seed=self.settings.seed,
-            place=(self.round.number, episode, ordinal),
+            place=self.round.place(episode, ordinal),
         )
 
     def _kinds(self) -> list[ProbeKind]:
@@ -199,7 +205,7 @@ class ProbeKit:
                 self.pool.refund(episode, units)
 
     def _run(self, asked: ProbeRequest, question: Evidence) -> Finding:
-        place = (question.round, question.episode, question.ordinal)
+        place = self.round.place(question.episode, question.ordinal)
         experiments = Experiments(self.engine, self.replays, self.grade, place)
         targets = [self.round.traces[task] for task in asked.tasks]
         if asked.kind is ProbeKind.REPLAY:

@@ -6,6 +6,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from pydantic import field_validator
+
+from heldout.harness.protocol import COMMAND_BYTES
 from heldout.probes.base import Trace
 from heldout.records import Edit, ProbeKind, Record, digest_of
 
@@ -34,6 +37,17 @@ class ProbeRequest(Record):
     command: str | None = None
     edits: tuple[Edit, ...] = ()
     base_round: int | None = None
+
+    @field_validator("tasks", "command")
+    @classmethod
+    def _can_be_written(cls, said: tuple[str, ...] | str | None) -> tuple[str, ...] | str | None:
+        """It goes on record whatever becomes of it: half a character cannot, and a book should not."""
+        words = said if isinstance(said, tuple) else (said or "",)
+        if sum(map(len, words)) > COMMAND_BYTES:
+            raise ValueError(f"a request holds at most {COMMAND_BYTES} characters")
+        for word in words:
+            word.encode()
+        return said
 
     @property
     def units(self) -> int:

@@ -15,6 +15,9 @@ __all__ = ["Ending", "command_ending", "ending", "error_class", "error_line", "m
 CHARACTERS = 120
 """Of a signature."""
 
+_LOOKED_AT = 2000
+"""Characters of a line that are masked; the time that masks take grows with the square of a line of signs alone."""
+
 UNEXPLAINED = "wrong answer"
 """Signature of a failure of which nothing says why."""
 
@@ -107,7 +110,8 @@ def replayed_classes(commands: Sequence[str], replayed: Replayed) -> frozenset[s
 
 
 def masked(text: str) -> str:
-    """`text` on one line with quotations, paths, hexadecimal and other numbers masked, cut to 120 characters."""
+    """The beginning of `text` on one line, quotations, paths, hexadecimal and other numbers masked, cut to 120."""
+    text = text[:_LOOKED_AT]
     for pattern, mask in _MASKS:
         text = pattern.sub(mask, text)
     return text.strip()[:CHARACTERS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -110,9 +110,10 @@ class Engine:
         """The outcome keys of a sweep, under which its traces are kept."""
         return tuple(self._keys(sweep))
 
-    def forget_missing(self, sweep: Sweep) -> int:
-        """Have what was not measured of a sweep measured again; the number of tasks."""
+    def forget_missing(self, sweep: Sweep, *, but: Container[str] = ()) -> int:
+        """Have what was not measured of a sweep measured again, `but` for these keys; the number of tasks."""
         missing = [key for key in self._keys(sweep) if key in self.recorded and self.recorded[key].score is None]
+        missing = [key for key in missing if key not in but]
         for key in missing:
             del self.recorded[key]
         return len(missing)

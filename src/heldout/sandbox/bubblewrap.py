@@ -85,6 +85,8 @@ class Bubblewrap:
         fault = _unsupported()
         if fault is not None:
             raise SandboxError(str(fault))
+        if scene.image is not None or scene.origin is not None:
+            raise SandboxError(f'bubblewrap has no images, and the task needs {scene.image!r}: use sandbox = "docker"')
         plan = layout(scene.mounts, scene.env)
         bwrap, *tools = (str(shutil.which(name)) for name in _TOOLS)
         files = FileSystem(plan, disk_mb=scene.limits.disk_mb, tools=tools)

@@ -37,8 +37,8 @@ class Docker:
     """Containers without network, capabilities or writable places but `/work` and `/tmp`, through `docker`.
 
     A scene's `image` is used as it is (default `python:3.11-slim`); it has to be on this machine, and to hold `sh`,
-    `tar` and `timeout`. Images of benchmark tasks often keep the repository elsewhere (for example `/testbed`): it is
-    read-only there, so the first command copies it to `/work`, which is all that lasts and all that a snapshot shows.
+    `tar` and `timeout`. Images of benchmark tasks often keep the repository elsewhere (for example `/testbed`): the
+    scene's `origin` names that folder, which is copied to `/work`, all that lasts and all that a snapshot shows.
 
     Every command is a container of its own, so what it started ends with it; the two memory file systems belong to a
     container that only waits. Where Heldout is killed, that one ends at once, a command at latest ten seconds after
@@ -79,6 +79,8 @@ class Docker:
             _await_word(keeper, "ready")
             sandbox = _Sandbox(name, scene)
             try:
+                if scene.origin is not None:
+                    sandbox.copy(scene.origin)
                 sandbox.fill(archive)
                 yield sandbox
             finally:
@@ -163,6 +165,12 @@ class _Sandbox:
         self._lock = threading.Lock()
         self._number = 0
         self._conversations: list[LineConversation] = []
+
+    def copy(self, origin: str) -> None:
+        """Copy a folder of the image into the work folder."""
+        done = self._complete(["cp", "-a", f"{origin}/.", WORK], b"", self._scene.limits)
+        if done.exit_code != 0:
+            raise SandboxError(f"{origin!r} of the image cannot be copied: {done.output.strip()[-500:]!r}")
 
     def fill(self, archive: bytes) -> None:
         """Unpack the files of the scene, as the user that commands run as."""

@@ -140,7 +140,7 @@ def paired_difference(a: NDArray[np.float64], b: NDArray[np.float64], *, confide
 def mean_interval(differences: NDArray[np.float64], *, confidence: float = 0.95) -> MeanInterval:
     """Mean of measured differences in [−1, 1] and its interval.
 
-    * `t`: mean ± t_{n−1} SE, with SE² = Var(d) / n.
+    * `t`: mean ± t_{n−1} SE, with SE² = Var(d) / n; cut to [−1, 1], where every mean lies.
     * `no spread`: all n differences equal c. The t interval would have no width, although another value
       may be common enough to matter: n draws miss a value of share u with probability (1 − u)^n, so
       u ≤ 1 − (1 − confidence)^(1/n) (the "rule of three", 3/n at 95 %), and the mean lies within
@@ -158,7 +158,7 @@ def mean_interval(differences: NDArray[np.float64], *, confidence: float = 0.95)
         return MeanInterval(n, mean, 0.0, _no_spread(mean, n, confidence=confidence), "no spread")
     standard_error = math.sqrt(variance / n)
     half = t_quantile(confidence, n - 1) * standard_error
-    return MeanInterval(n, mean, standard_error, (mean - half, mean + half), "t")
+    return MeanInterval(n, mean, standard_error, (max(-1.0, mean - half), min(1.0, mean + half)), "t")
 
 
 @lru_cache(maxsize=4096)

@@ -102,6 +102,7 @@ class FlipsConfirmed(Record):
     infra: tuple[str, ...]
     """Flips whose second run gave nothing; reset too."""
     score_before: float | None
+    """Mean over the tasks that were measured on both sides, as the one after it."""
     score_after: float | None
     hook_error_rate: float
     hooks_broken: bool

@@ -124,6 +124,7 @@ def _make(config: RunConfig, stack: ExitStack) -> _Parts:
     _refuse_hasty_executor(config)
     executor = make_executor(config.executor)
     stack.callback(executor.close)
+    _refuse_images(config, tasks)
     with boundary(SetupError, f"the harness {solver.harness!r} cannot be made"):
         made = make_harness(solver, labels=tasks.labels, environment=tasks.environment)
         harness = guard_harness(made, name=solver.harness)
@@ -206,6 +207,19 @@ def _check_models(config: RunConfig, parts: _Parts, ledger: Ledger) -> tuple[Spe
         spends.append(ledger.price(model.name, spend))
         reservation.settle(spends[-1])
     return tuple(spends)
+
+
+def _refuse_images(config: RunConfig, tasks: TaskSet) -> None:
+    """A sandbox without images would measure no task that needs one."""
+    kind = str(config.solver.options.get("sandbox", "bubblewrap"))
+    if tasks.environment is None or kind != "bubblewrap":
+        return
+    image = tasks.environment.scene(tasks.select[0], seed=0).image
+    if image is not None:
+        raise SetupError(
+            f"the tasks of {config.tasks.source!r} need container images (the first {image!r}), which bubblewrap "
+            "cannot run: set solver.options.sandbox = 'docker'"
+        )
 
 
 def _refuse_hasty_executor(config: RunConfig) -> None:

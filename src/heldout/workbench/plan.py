@@ -59,7 +59,8 @@ def _agent_plan(config: RunConfig) -> Plan:
     search, tasks, probe, attribute = config.search, config.tasks, options.probe, options.attribute
     rounds, full = search.generations, probe.verify == "full"
     units = probe.units * search.candidates if probe.verify != "none" else 0
-    screens, trials = search.candidates * options.screen.tasks, options.smoke.attempts
+    screens = (search.candidates + options.screen.rerun_base) * options.screen.tasks
+    trials = options.smoke.attempts
     one_round = units * RUNS_PER_UNIT + screens + trials + 2 * tasks.select
     audited = options.method.audit and options.method.self_edit
     parts = {

@@ -41,7 +41,7 @@ def run(config: RunConfig, opening: Opening) -> RunFolder:
 def improve(settings: Mapping[str, Any], *, out: str | Path, command: str = "heldout.workbench.improve") -> RunSummary:
     """The Python door: settings as in a TOML file, a new run in `out`, and what came of it."""
     chosen = dict(settings)
-    layer = preset(str(chosen.get("loop", "winners_curse")), str(chosen.pop("preset", "default")))
+    layer = preset(str(chosen.get("loop", "winners_curse")), str(chosen.pop("preset", "default")), chosen)
     folder = run(load_config([layer, chosen]), Opening(Path(out), command=command))
     with Index.open(folder.path) as index:
         return summary(index.connection)

@@ -43,8 +43,9 @@ def attempt(agents: Agents, which: Round, shown: Shown, method: Candidate, exper
         return Attempted(submissions, screened, None, "error")
     chosen = submissions[screened.winner]
     view = views[screened.winner]
-    chosen = _novel(agents, view, chosen, experiments)
-    winner = _smoked(agents, view, chosen, experiments)
+    repeats = chosen.edits in agents.dead
+    chosen = _novel(agents, view, chosen, experiments) if repeats else chosen
+    winner = _smoked(agents, view, chosen, experiments, repairs=int(repeats))
     if winner is not None and winner.attempt:
         enter_lineage(agents, winner, parent=_base(agents, winner), index=len(submissions))
     return Attempted(submissions, screened, winner, "" if winner is not None else "invalid")
@@ -52,19 +53,21 @@ def attempt(agents: Agents, which: Round, shown: Shown, method: Candidate, exper
 
 def _novel(agents: Agents, view: RoundView, chosen: Submitted, experiments: Experiments) -> Submitted:
     """A winner that repeats a dead edit gets one repair; without another edit it goes on as it is."""
-    if chosen.edits not in agents.dead:
-        return chosen
-    other = repair(agents, view, chosen, DEAD_EDIT, experiments)
+    other = repair(agents, view, chosen, DEAD_EDIT, experiments, attempt=1)
     return chosen if other.fault or other.edits in agents.dead else other
 
 
-def _smoked(agents: Agents, view: RoundView, chosen: Submitted, experiments: Experiments) -> Submitted | None:
+def _smoked(
+    agents: Agents, view: RoundView, chosen: Submitted, experiments: Experiments, *, repairs: int
+) -> Submitted | None:
+    """The first submission that passes every check; `repairs` is how many the round has had before."""
     for number in range(agents.options.smoke.attempts):
         found = smoke(agents, view.round, number, chosen, experiments.evidence())
         if not found.check:
             return chosen
         if number < agents.options.smoke.attempts - 1:
-            chosen = repair(agents, view, chosen, f"{found.check}: {found.fault}", experiments)
+            fault, attempt = f"{found.check}: {found.fault}", repairs + number + 1
+            chosen = repair(agents, view, chosen, fault, experiments, attempt=attempt)
     return None
 
 

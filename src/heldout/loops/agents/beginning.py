@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from heldout.config import GateConfig
 from heldout.errors import SetupError
 from heldout.gates import Gate, make_gate
@@ -11,12 +13,13 @@ from heldout.improvers.method import check_method, method_candidate
 from heldout.loops.agents.experiments import noise_of_probes
 from heldout.loops.agents.options import VerseOptions
 from heldout.loops.agents.state import HARNESS, METHOD, Agents, Kept
-from heldout.loops.agents.sweeping import sweep_train
+from heldout.loops.agents.sweeping import measured_sweep, sweep_train
 from heldout.loops.noise import measure_noise
-from heldout.loops.session import Session
+from heldout.loops.session import Scored, Session
 from heldout.options import read_options
 from heldout.probes import ProbeNoise
 from heldout.records import Candidate
+from heldout.rollouts import Sweep
 from heldout.store import read_folder
 from heldout.store.agent_events import RoundStarted
 from heldout.store.events import CandidateAdded
@@ -30,12 +33,14 @@ NO_NOISE = ProbeNoise(
 
 
 def begin(session: Session, start: Candidate) -> Agents:
-    """The state before round 1. `SetupError` for an improver that is no agent, or a method folder with faults."""
+    """The state before round 1. `SetupError` for an improver that is no agent, a gate that asks for what this loop does
+    not measure, or a method folder with faults."""
     options = read_options(VerseOptions, session.config.options, where="the loop 'verse'")
     if session.agent is None:
         raise SetupError(f"improver.kind = {session.config.improver.kind!r} edits no folders; use catalog or llm")
+    _check_gate(session)
     method = _start_method(session, options)
-    first = session.score_start(start, track=HARNESS)
+    first = _score_start(session, start, options)
     session.add_candidate(
         method, CandidateAdded(digest=method.digest, parent=None, track=METHOD, generation=0, index=0)
     )
@@ -47,6 +52,27 @@ def begin(session: Session, start: Candidate) -> Agents:
     swept = sweep_train(agents)
     agents.noise = noise_of_probes(agents, noise, swept)
     return agents
+
+
+def _check_gate(session: Session) -> None:
+    """A round's table has one measurement of each select task, no new tasks, and no pilot before it."""
+    gate, config = session.gate, session.config.gate
+    unlearned = config.kind == "bayes_pilot" and config.prior is None
+    if gate.repeats > 1 or gate.fresh_tasks or unlearned:
+        wants = "a pilot, or gate.prior" if unlearned else "repeats" if gate.repeats > 1 else "new tasks"
+        raise SetupError(
+            f"gate.kind = {config.kind!r} asks for {wants}, which the loop 'verse' does not measure: it confirms flips "
+            "instead; use keep_all, net, dual_split, near_best or manifest"
+        )
+
+
+def _score_start(session: Session, start: Candidate, options: VerseOptions) -> Scored:
+    """The start on select, what is missing retried as in every select sweep, once anything could be measured."""
+    first = session.score_start(start, track=HARNESS)
+    if not np.isnan(first.scores).any():
+        return first
+    measured_sweep(session, Sweep(start, session.tasks.select, "select"), options.select)
+    return session.score_start(start, track=HARNESS)
 
 
 def _start_method(session: Session, options: VerseOptions) -> Candidate:

@@ -12,7 +12,7 @@ from heldout.loops.agents.state import HARNESS, Agents, Kept
 from heldout.loops.proposing import edit_size, step_seed
 from heldout.loops.session import Scored
 from heldout.records import Decision, Verdict
-from heldout.store.agent_events import FlipsConfirmed, Submitted
+from heldout.store.agent_events import FlipsConfirmed, Smoked, Submitted
 from heldout.store.events import Decided, TrackMoved
 
 __all__ = ["decide", "nothing_measured"]
@@ -20,7 +20,9 @@ __all__ = ["decide", "nothing_measured"]
 
 def nothing_measured(agents: Agents, number: int, attempted: Attempted) -> None:
     """A round without a candidate: recorded as undecided, and the head stays."""
-    faults = [one.fault for one in attempted.submissions if one.fault]
+    smoked = [one for one in agents.session.recorder.every("smoke", Smoked) if one.round == number and one.check]
+    faults = [f"{one.check}: {one.fault}" for one in smoked[-1:]]  # what the last repair left, where there was a winner
+    faults += [one.fault for one in attempted.submissions if one.fault]
     reason = f"round {attempted.verdict}: {faults[0] if faults else 'every attempt failed a mechanical check'}"
     _record(agents, number, (), Decision(gate=agents.session.gate.name, verdict=Verdict.UNDECIDED, reason=reason))
     agents.notes.append(RoundNote(round=number, verdict=attempted.verdict, note=reason))

@@ -12,7 +12,7 @@ import numpy as np
 from heldout.errors import HeldoutError, ImproverError, ModelError, boundary
 from heldout.harness.base import Replayer
 from heldout.ledger import lost_with
-from heldout.loops.agents.paying import keep_lost
+from heldout.loops.agents.paying import journal_lost, keep_lost
 from heldout.loops.agents.showing import known_signatures, traces_of
 from heldout.loops.agents.state import Agents, Round, Swept
 from heldout.probes import (
@@ -34,6 +34,7 @@ from heldout.probes import (
 )
 from heldout.probes.replays import ATTEMPTS, REQUESTS
 from heldout.records import Evidence, ProbeKind, Spend
+from heldout.store.agent_events import TraceMinimised
 from heldout.store.events import NoiseMeasured
 
 __all__ = ["Experiments", "attribute", "noise_of_probes", "offered"]
@@ -49,8 +50,6 @@ class Experiments:
 
     agents: Agents
     kit: ProbeKit
-    attempts: dict[int, int] = field(default_factory=dict)
-    """Phases that each episode has had."""
 
     @classmethod
     def of_round(cls, agents: Agents, which: Round) -> Experiments:
@@ -59,7 +58,9 @@ class Experiments:
         engine, count = session.engine, session.config.search.candidates
         swept = agents.sweeps[-1]
         kit = ProbeKit(
-            round=ProbeRound(which.number, agents.head.candidate, agents.bases, traces_of(agents, swept)),
+            round=ProbeRound(
+                which.number, agents.head.candidate, agents.bases, traces_of(agents, swept), draw=which.draw
+            ),
             engine=engine,
             replays=_replays(agents, purpose="probe"),
             grade=session.tasks.grade,
@@ -83,13 +84,14 @@ class Experiments:
         workers = self.agents.session.engine.executor.workers if self.agents.improver.uses_model else 1
         return [_value(found) for found in run_episodes(jobs, self.kit, workers=workers)]
 
-    def again(self, episode: int, job: Callable[[Laboratory], T]) -> T:
-        """A further phase of an episode: a repair."""
-        return self._alone(episode, job)
+    def again(self, episode: int, job: Callable[[Laboratory], T], *, attempt: int) -> T:
+        """A further phase of an episode: a repair, from 1. Its number alone says where its experiments are on record,
+        whatever of the episode this process has run."""
+        return _value(run_episodes([job], self.kit, workers=1, episodes=[episode], attempt=attempt)[0])
 
-    def meta(self, job: Callable[[Laboratory], T]) -> T:
-        """A phase of the meta-episode, which may spend what the round has left."""
-        return self._alone(META_EPISODE, job)
+    def meta(self, job: Callable[[Laboratory], T], *, attempt: int) -> T:
+        """A phase of the meta-episode, from 0, which may spend what the round has left."""
+        return self.again(META_EPISODE, job, attempt=attempt)
 
     def evidence(self, *, repairs: bool = True) -> tuple[Evidence, ...]:
         """The round's probes by its proposing episodes, in order; without those of repairs where that is asked.
@@ -105,11 +107,6 @@ class Experiments:
             if one.round == self.kit.round.number and one.episode != META_EPISODE and one.ordinal < last
         ]
         return tuple(sorted(chosen, key=lambda one: (one.episode, one.ordinal)))
-
-    def _alone(self, episode: int, job: Callable[[Laboratory], T]) -> T:
-        attempt = self.attempts.get(episode, 0 if episode == META_EPISODE else 1)
-        self.attempts[episode] = attempt + 1
-        return _value(run_episodes([job], self.kit, workers=1, episodes=[episode], attempt=attempt)[0])
 
 
 def offered(agents: Agents) -> tuple[ProbeKind, ...]:
@@ -139,7 +136,11 @@ def attribute(agents: Agents, number: int, traces: dict[str, Trace]) -> tuple[At
             workers=min(3, session.engine.executor.workers),
         ),
     )
-    return minimiser.minimise(number, traces.values(), known=known_signatures(agents, number - 1).known)
+    try:
+        return minimiser.minimise(number, traces.values(), known=known_signatures(agents, number - 1).known)
+    except HeldoutError:
+        suggestions.keep_lost(number)
+        raise
 
 
 @dataclass(slots=True)
@@ -158,6 +159,13 @@ class _Suggestions:
     def spent(self, task: str) -> Spend:
         """What was paid for a task's suggestions."""
         return self._spent.get(task, Spend())
+
+    def keep_lost(self, number: int) -> None:
+        """Journal what was paid for traces of this round that will not be finished."""
+        session = self.agents.session
+        for task, spend in self._spent.items():
+            if session.recorder.find("attribution", f"{number}/{task}", TraceMinimised) is None:
+                journal_lost(session, "attribute", spend)
 
     def _paid(self, ask: Callable[[], Suggestion]) -> Suggestion:
         session, improver = self.agents.session, self.agents.improver

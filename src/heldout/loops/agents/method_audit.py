@@ -50,7 +50,7 @@ def _gain(agents: Agents, which: Round, method: Candidate) -> NDArray[np.float64
     if attempted.winner is None or attempted.winner.digest is None:
         return np.where(np.isnan(head), np.nan, 0.0)
     candidate = agents.session.store.load(attempted.winner.digest)
-    _, measured = confirm(agents, which.number, candidate, base=agents.head)
+    _, measured = confirm(agents, which, candidate, base=agents.head)
     return measured.select - head
 
 

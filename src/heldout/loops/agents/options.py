@@ -71,7 +71,7 @@ class ScreenOptions(Record):
     canaries: int = Field(default=2, ge=0, le=100)
     """Tasks that pass now, drawn in a seeded rotation."""
     rerun_base: bool = False
-    """Measure the base anew on the screen, instead of taking its recorded outcomes."""
+    """Measure the base anew on the screen, and the proposals at its new seeds, instead of taking recorded outcomes."""
 
 
 class SmokeOptions(Record):

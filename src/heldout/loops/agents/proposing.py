@@ -24,13 +24,15 @@ def propose(agents: Agents, views: Sequence[RoundView], experiments: Experiments
     return tuple(experiments.episodes(jobs))
 
 
-def repair(agents: Agents, view: RoundView, faulty: Submitted, fault: str, experiments: Experiments) -> Submitted:
-    """The winner with its fault told to its improver, in one call."""
-    key = f"{faulty.round}/{faulty.episode}/{faulty.attempt + 1}"
-    known = agents.session.recorder.find("submission", key, Submitted)
+def repair(
+    agents: Agents, view: RoundView, faulty: Submitted, fault: str, experiments: Experiments, *, attempt: int
+) -> Submitted:
+    """The winner with its fault told to its improver, in one call; `attempt` counts the round's repairs from 1."""
+    known = agents.session.recorder.find("submission", f"{view.round}/{view.episode}/{attempt}", Submitted)
     if known is not None:
         return known
-    return experiments.again(view.episode, partial(_repaired, agents, view, faulty, fault))
+    job = partial(_repaired, agents, view, faulty.proposal, fault, attempt=attempt)
+    return experiments.again(view.episode, job, attempt=attempt)
 
 
 def _episode(agents: Agents, view: RoundView, laboratory: Laboratory) -> Submitted:
@@ -41,9 +43,11 @@ def _episode(agents: Agents, view: RoundView, laboratory: Laboratory) -> Submitt
     return _submitted(agents, view, paid(agents, ask, laboratory, purpose="propose"), attempt=0)
 
 
-def _repaired(agents: Agents, view: RoundView, faulty: Submitted, fault: str, laboratory: Laboratory) -> Submitted:
-    ask = partial(agents.improver.repair, view, faulty.proposal, fault)
-    return _submitted(agents, view, paid(agents, ask, laboratory, purpose="repair"), attempt=faulty.attempt + 1)
+def _repaired(
+    agents: Agents, view: RoundView, faulty: EditProposal, fault: str, laboratory: Laboratory, *, attempt: int
+) -> Submitted:
+    ask = partial(agents.improver.repair, view, faulty, fault)
+    return _submitted(agents, view, paid(agents, ask, laboratory, purpose="repair"), attempt=attempt)
 
 
 def _submitted(agents: Agents, view: RoundView, proposal: EditProposal, *, attempt: int) -> Submitted:
@@ -94,6 +98,7 @@ def enter_lineage(agents: Agents, submitted: Submitted, *, parent: str, index: i
         note=submitted.proposal.note,
         error=submitted.fault or None,
         duplicate_of=duplicate,
+        unanswered=submitted.proposal.unanswered,
     )
     known = session.recorder.find("proposal", f"{submitted.round}/{index}", Proposed)
     if known is None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from heldout.errors import HeldoutError
 from heldout.improvers.agent import MetaView, RoundNote
 from heldout.improvers.llm.method_hooks import method_hook_faults
 from heldout.improvers.method import apply_method_edits, check_method_edits
 from heldout.loops.agents.attempting import Attempted
 from heldout.loops.agents.experiments import Experiments
-from heldout.loops.agents.paying import paid
+from heldout.loops.agents.paying import journal_lost, paid
 from heldout.loops.agents.state import METHOD, Agents, Shown
 from heldout.loops.proposing import step_seed
 from heldout.probes import Laboratory
@@ -101,9 +102,13 @@ def _meta_episode(agents: Agents, facts: RoundFacts, card: str, experiments: Exp
     session = agents.session
     faults: tuple[str, ...] = ()
     proposal, method, spend = EditProposal(), agents.method, Spend()
-    for _ in range(agents.options.method.attempts):
+    for attempt in range(agents.options.method.attempts):
         view = _view(agents, facts, card, faults)
-        proposal = experiments.meta(partial(_reflection, agents, view))
+        try:
+            proposal = experiments.meta(partial(_reflection, agents, view), attempt=attempt)
+        except HeldoutError:
+            journal_lost(session, "reflect", spend)
+            raise
         spend = spend + proposal.spend
         if not proposal.edits:
             break

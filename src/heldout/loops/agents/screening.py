@@ -14,6 +14,10 @@ from heldout.store.agent_events import Screened, Submitted
 
 __all__ = ["screen", "screen_rows", "screen_tasks"]
 
+RERUN_REPEAT = 2_000_000
+"""Repeat, and so the seeds, of the first screen whose base is measured anew: one that no sweep used. At the seeds of
+the recorded outcomes, by which the failing tasks were chosen, they would only be found again."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Tally:
@@ -31,9 +35,10 @@ def screen(agents: Agents, which: Round, submissions: Sequence[Submitted], evide
     """
     session = agents.session
     tasks, canaries = screen_tasks(agents, which.draw, submissions)
-    base = _base(agents, tasks)
-    tallies = [_tally(agents, one, base, tasks) for one in submissions]
-    confirmed = [_confirmed(one, evidence) for one in submissions]
+    repeat = _repeat(agents, which.draw)
+    base = _base(agents, tasks, repeat=repeat)
+    tallies = [_tally(agents, one, base, repeat=repeat) for one in submissions]
+    confirmed = [_confirmed(one, evidence, base=agents.tried_on(one.proposal).digest) for one in submissions]
     disqualified = [one.fault or ("repeats a dead edit" if one.edits in agents.dead else "") for one in submissions]
     screened = Screened(
         round=which.number,
@@ -78,9 +83,10 @@ def screen_rows(agents: Agents, number: int, winner: Submitted) -> list[tuple[st
     screened = agents.session.recorder.find("screen", str(number), Screened)
     if screened is None or winner.digest is None:
         return []
-    swept = agents.sweeps[-1]
-    now = _passes(agents, winner.digest, screened.tasks, repeat=swept.repeat)
-    return [(task, _score(swept.passed(task)), _score(now[task])) for task in screened.tasks]
+    repeat = _repeat(agents, number)
+    was = _base(agents, screened.tasks, repeat=repeat)
+    now = _passes(agents, winner.digest, screened.tasks, repeat=repeat)
+    return [(task, _score(was[task]), _score(now[task])) for task in screened.tasks]
 
 
 def _score(passed: bool | None) -> float:
@@ -96,19 +102,24 @@ def _canaries(agents: Agents, draw: int, swept: Swept) -> tuple[str, ...]:
     return tuple(dict.fromkeys(passing[order[(begin + i) % len(passing)]] for i in range(count)))
 
 
-def _base(agents: Agents, tasks: Sequence[str]) -> dict[str, bool | None]:
+def _repeat(agents: Agents, draw: int) -> int:
+    """The seeds that base and candidates share: those of the recorded outcomes, or new ones."""
+    return RERUN_REPEAT + draw if agents.options.screen.rerun_base else agents.sweeps[-1].repeat
+
+
+def _base(agents: Agents, tasks: Sequence[str], *, repeat: int) -> dict[str, bool | None]:
     """Whether each screen task passes under the head: as recorded, or measured anew."""
     swept = agents.sweeps[-1]
     if not agents.options.screen.rerun_base:
         return {task: swept.passed(task) for task in tasks}
-    return _passes(agents, agents.head.candidate.digest, tasks, repeat=swept.repeat)
+    return _passes(agents, agents.head.candidate.digest, tasks, repeat=repeat)
 
 
-def _tally(agents: Agents, one: Submitted, base: dict[str, bool | None], tasks: Sequence[str]) -> _Tally:
+def _tally(agents: Agents, one: Submitted, base: dict[str, bool | None], *, repeat: int) -> _Tally:
     if one.digest is None or one.fault:
         return _Tally()
-    now = _passes(agents, one.digest, tasks, repeat=agents.sweeps[-1].repeat)
-    pairs = [(base[task], now[task]) for task in tasks]
+    now = _passes(agents, one.digest, tuple(base), repeat=repeat)
+    pairs = [(was, now[task]) for task, was in base.items()]
     return _Tally(
         fixed=sum(pair == (False, True) for pair in pairs),
         broken=sum(pair == (True, False) for pair in pairs),
@@ -124,9 +135,9 @@ def _passes(agents: Agents, digest: str, tasks: Sequence[str], *, repeat: int) -
     return {one.task: None if one.score is None else one.score >= 0.5 for one in outcomes}
 
 
-def _confirmed(one: Submitted, evidence: Sequence[Evidence]) -> int:
-    """Tasks with a confirmed flip under exactly these edits."""
-    bound = [found for found in evidence if one.edits and found.edits == one.edits]
+def _confirmed(one: Submitted, evidence: Sequence[Evidence], *, base: str) -> int:
+    """Tasks with a confirmed flip under exactly these edits of this base."""
+    bound = [found for found in evidence if one.edits and (found.edits, found.base) == (one.edits, base)]
     return len({task for found in bound if found.verdict is EvidenceVerdict.SUPPORTS for task in found.flips})
 
 

@@ -42,11 +42,8 @@ def _faults(agents: Agents, submission: Submitted, evidence: Sequence[Evidence])
     """Each check in turn, the cheap ones first."""
     if agents.options.smoke.leak_check and (leak := _leak(agents, submission)):
         yield _Found("leak", leak)
-    number = submission.proposal.base_round
-    base = agents.head.candidate if number is None else agents.bases.get(number, agents.head.candidate)
-    for contradiction in inconsistencies(
-        submission.proposal, evidence, edits_digest=submission.edits, base=base.digest
-    ):
+    base = agents.tried_on(submission.proposal).digest
+    for contradiction in inconsistencies(submission.proposal, evidence, edits_digest=submission.edits, base=base):
         yield _Found("claims", contradiction)
     if submission.digest is None or submission.fault:
         yield _Found("apply", submission.fault or "the proposal makes no candidate")

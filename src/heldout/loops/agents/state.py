@@ -12,7 +12,7 @@ from heldout.improvers.agent import AgentImprover, ProbeNoise, RoundNote
 from heldout.loops.agents.options import VerseOptions
 from heldout.loops.session import Session
 from heldout.probes import Attribution, SignatureEntry, Trace
-from heldout.records import Candidate, Outcome
+from heldout.records import Candidate, EditProposal, Outcome
 from heldout.store.agent_events import Submitted
 
 __all__ = ["HARNESS", "METHOD", "Agents", "Kept", "Round", "Shown", "Swept"]
@@ -117,3 +117,9 @@ class Agents:
     def bases(self) -> dict[int, Candidate]:
         """What `base_round` may name."""
         return {one.round: one.candidate for one in self.kept}
+
+    def tried_on(self, proposal: EditProposal) -> Candidate:
+        """What drafts of a proposal are probed on, and so the base of the evidence that is bound to it."""
+        if proposal.base_round is None or self.options.probe.on == "head":
+            return self.head.candidate
+        return self.bases.get(proposal.base_round, self.head.candidate)

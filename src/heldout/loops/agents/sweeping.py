@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heldout.loops.agents.options import SelectOptions
-from heldout.loops.agents.state import Agents, Kept, Swept
+from heldout.loops.agents.state import Agents, Kept, Round, Swept
 from heldout.loops.session import Session, score_column
 from heldout.records import Candidate, Outcome, Task, Verdict
 from heldout.rollouts import Sweep
-from heldout.stats import confirmed_flips
+from heldout.stats import EQUAL_WITHIN, confirmed_flips
 from heldout.store.agent_events import FlipsConfirmed, PredictionScored
 
 __all__ = ["confirm", "hook_error_rate", "measured_sweep", "must_sweep", "score_predictions", "sweep_train"]
@@ -40,14 +40,18 @@ def sweep_train(agents: Agents) -> Swept:
 
 
 def measured_sweep(session: Session, sweep: Sweep, options: SelectOptions) -> tuple[Outcome, ...]:
-    """A sweep whose infrastructure failures were retried, at once and then with a doubling wait."""
+    """A sweep whose infrastructure failures were retried, at once and then with a doubling wait.
+
+    What was missing when something was decided from it stays missing, so that a resumed run decides the same.
+    """
+    settled = session.recorder.settled
     outcomes = session.engine.evaluate(sweep, grade=session.tasks.grade)
     for attempt in range(options.retries):
-        if all(one.score is not None for one in outcomes):
+        if all(one.score is not None or one.key in settled for one in outcomes):
             break
         if attempt:
             session.sleep(options.retry_wait_s * 2 ** (attempt - 1))
-        session.engine.forget_missing(sweep)
+        session.engine.forget_missing(sweep, but=settled)
         outcomes = session.engine.evaluate(sweep, grade=session.tasks.grade)
     return outcomes
 
@@ -57,6 +61,8 @@ def score_predictions(agents: Agents) -> None:
     if len(agents.sweeps) < 2 or agents.head.round not in agents.winners:
         return
     before, after = agents.sweeps[-2:]
+    if before.candidate.digest == after.candidate.digest:
+        return  # swept again because the evidence was stale: these predictions have had their answer
     proposal = agents.winners[agents.head.round].proposal
     outcomes = {task: _prediction(before, after, task) for task in proposal.predicted_fixes}
     agents.session.recorder.record("prediction.scored", PredictionScored(round=agents.head.round, outcomes=outcomes))
@@ -74,30 +80,31 @@ def _prediction(before: Swept, after: Swept, task: str) -> str:
     return {(False, True): "flipped", (True, True): "still_T", (False, False): "still_F"}.get((was, now), "regressed")
 
 
-def confirm(agents: Agents, number: int, candidate: Candidate, *, base: Kept) -> tuple[FlipsConfirmed, Kept]:
+def confirm(agents: Agents, which: Round, candidate: Candidate, *, base: Kept) -> tuple[FlipsConfirmed, Kept]:
     """The select sweep of a candidate against the head's recorded outcomes, each flip run once more (steps 8, 9)."""
     session, options = agents.session, agents.options.select
     tasks = session.tasks.select
     outcomes = measured_sweep(session, Sweep(candidate, tasks, "select"), options)
     after = score_column(outcomes)
-    enough = _coverage(base.select, after) >= options.coverage
-    again = _second_runs(agents, number, candidate, base.select, after) if enough and options.confirm_flips else after
+    both = ~np.isnan(base.select) & ~np.isnan(after)
+    enough = bool(both.mean() >= options.coverage)
+    again = _second_runs(agents, which, candidate, base.select, after) if enough and options.confirm_flips else after
     flips = confirmed_flips(base.select, after, again)
     rate = hook_error_rate(outcomes)
     ids = [task.id for task in tasks]
-    kept = Kept(number, candidate, flips.after, broken_hooks=rate > options.hook_errors)
+    kept = Kept(which.number, candidate, flips.after, broken_hooks=rate > options.hook_errors)
     payload = FlipsConfirmed(
-        round=number,
+        round=which.number,
         base=base.candidate.digest,
         candidate=candidate.digest,
-        n=int((~np.isnan(base.select) & ~np.isnan(after)).sum()),
-        coverage=_coverage(base.select, after),
+        n=int(both.sum()),
+        coverage=float(both.mean()),
         fixed=_ids(ids, flips.fixed),
         broken=_ids(ids, flips.broken),
         flaky=_ids(ids, flips.flaky),
         infra=_ids(ids, flips.infra),
-        score_before=base.score,
-        score_after=kept.score,
+        score_before=_mean(base.select[both]),
+        score_after=_mean(kept.select[both]),
         hook_error_rate=rate,
         hooks_broken=kept.broken_hooks,
         label=flips.label.value if enough else "void",
@@ -106,16 +113,16 @@ def confirm(agents: Agents, number: int, candidate: Candidate, *, base: Kept) ->
 
 
 def _second_runs(
-    agents: Agents, number: int, candidate: Candidate, before: NDArray[np.float64], after: NDArray[np.float64]
+    agents: Agents, which: Round, candidate: Candidate, before: NDArray[np.float64], after: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Scores of each flipped task's second run, shape (n,), NaN elsewhere. No unit of the pool; the ledger counts."""
     session = agents.session
-    flipped = np.flatnonzero(~np.isnan(before) & ~np.isnan(after) & ((before >= 0.5) != (after >= 0.5)))
+    flipped = np.flatnonzero(np.abs(after - before) > EQUAL_WITHIN)  # what is missing never flips
     again = np.full(after.shape, np.nan)
     chosen: Sequence[Task] = [session.tasks.select[i] for i in flipped]
     if chosen:
-        outcomes = session.engine.evaluate(Sweep(candidate, chosen, "confirm", number), grade=session.tasks.grade)
-        again[flipped] = score_column(outcomes)
+        sweep = Sweep(candidate, chosen, "confirm", which.draw)
+        again[flipped] = score_column(session.engine.evaluate(sweep, grade=session.tasks.grade))
     return again
 
 
@@ -125,8 +132,8 @@ def hook_error_rate(outcomes: Sequence[Outcome]) -> float:
     return sum(one.measures.get("hook_errors", 0.0) for one in outcomes) / calls if calls else 0.0
 
 
-def _coverage(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
-    return float((~np.isnan(before) & ~np.isnan(after)).mean())
+def _mean(scores: NDArray[np.float64]) -> float | None:
+    return float(scores.mean()) if scores.size else None
 
 
 def _ids(ids: Sequence[str], chosen: NDArray[np.intp]) -> tuple[str, ...]:

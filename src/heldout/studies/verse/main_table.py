@@ -228,7 +228,7 @@ def _gains_plot(arms: Mapping[str, ArmRuns]) -> Plot:
     for title, measure in measures.items():
         found = {name: runs.known(measure) for name, runs in arms.items()}
         spots = tuple(
-            Spot(x=_broken(name), y=one.value, standard_error=one.standard_error)
+            Spot(x=_PLACES.get(name, name), y=one.value, standard_error=one.standard_error)
             for name, one in found.items()
             if not np.isnan(one.value)
         )
@@ -236,18 +236,25 @@ def _gains_plot(arms: Mapping[str, ArmRuns]) -> Plot:
     return Plot(
         name="gains",
         title="Gain that a run believes, that an audit finds, and that is true (simulation)",
-        x_label="arm",
+        x_label="arm (run: run_episode; edit: self-edit)",
         y_label="points",
-        xs=tuple(_broken(name) for name in arms),
+        xs=tuple(_PLACES.get(name, name) for name in arms),
         lines=tuple(lines),
     )
 
 
-def _broken(name: str) -> str:
-    """A name on several lines, as places on an axis are narrow."""
-    return (
-        name.replace(", ", ",\n").replace(" schedule", "\nschedule").replace("− ", "−\n").replace("best of", "best\nof")
-    )
+_PLACES: Mapping[str, str] = {
+    "none, self-edit": "none\n+ edit",
+    "run_episode": "run",
+    "run_episode, self-edit": "run\n+ edit",
+    "full, self-edit": "full\n+ edit",
+    "− attribution": "no\nattrib.",
+    "− ledger": "no\nledger",
+    "random schedule": "random",
+    "fixed schedule": "fixed",
+    "best of N": "best\nof N",
+}
+"""Places on an axis are narrow."""
 
 
 def _rounds_plot(many: Mapping[str, ArmRuns]) -> Plot:

@@ -28,6 +28,8 @@ _BEGIN_S, _JUDGE_S, _TOTAL_S = 60.0, 120.0, 60.0
 _REPLY_CHARACTERS = 65536
 """Longer than any right answer; pytest compares texts line by line, which must not take long."""
 _FILE_CHARACTERS = 1 << 20
+_TREE_ENTRIES, _TREE_CHARACTERS = 2000, 4 << 20
+"""Files and folders of a work folder that is graded, and all their text: less than what fits where it is served."""
 _NEEDED = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 _WITHOUT = ("cacheprovider", "terminal", "junitxml", "pastebin", "doctest", "unittest", "logging", "faulthandler")
 _FEEDBACK_CHARACTERS = 1200
@@ -84,13 +86,14 @@ class RepairGrader:
         spec = read_reference(reference)
         tree = _tree(spec.package(), read_changes(answer))
         if tree is None:
-            return _Graded(score=0.0, feedback="the answer is no set of changed files")
+            return _Graded(score=0.0, feedback="the answer is no set of changed files, or too many of them")
         return _grade_tree(self, spec, tuple(sorted(tree.items())))
 
 
 def _tree(package: Package, changes: Mapping[str, str | None]) -> dict[str, str] | None:
-    """The work folder as it was left; None for changes that no work folder can hold.
+    """The work folder as it was left; None for changes that no work folder can hold, and for more than is graded.
 
+    That is the answer's fault: where it surfaced as a sandbox that failed, an agent could let its failures go missing.
     A file of more than a megabyte that was not there before is left out: a log, and no part of a package.
     """
     tree: dict[str, str] = dict(package.files)
@@ -100,7 +103,9 @@ def _tree(package: Package, changes: Mapping[str, str | None]) -> dict[str, str]
         elif len(text) <= _FILE_CHARACTERS or path in package.files:
             tree[path] = text
     folders = {str(parent) for path in tree for parent in PurePosixPath(path).parents}
-    return tree if all(_is_plain(path, text) and path not in folders for path, text in tree.items()) else None
+    plain = all(_is_plain(path, text) and path not in folders for path, text in tree.items())
+    fits = len(tree) + len(folders) <= _TREE_ENTRIES and sum(map(len, tree.values())) <= _TREE_CHARACTERS
+    return tree if plain and fits else None
 
 
 def _is_plain(path: str, text: str) -> bool:

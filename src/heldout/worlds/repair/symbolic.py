@@ -8,9 +8,10 @@ prints nothing and succeeds. The formatter of a flaky package puts the original 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import product
 from pathlib import PurePosixPath
 
 from heldout.tasks.environment import changes_answer, read_changes
@@ -18,8 +19,9 @@ from heldout.worlds.repair import hook_parts
 from heldout.worlds.repair.check_run import run_check
 from heldout.worlds.repair.package import Package
 from heldout.worlds.repair.plan import Intent, Move, Observation, Vocabulary, backup_of, next_move, vocabulary
+from heldout.worlds.repair.weaknesses import Weakness
 
-__all__ = ["Play", "Ran", "Turn", "View", "carry_out", "ends_mended", "is_mended", "play"]
+__all__ = ["Ending", "Play", "Ran", "Turn", "View", "carry_out", "endings", "is_mended", "play"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,23 @@ def play(package: Package, intent: Intent, view: View, *, restores: bool) -> Pla
     return _play(_Known(package), intent, view, restores and package.flaky)
 
 
-def ends_mended(package: Package, intent: Intent, view: View, *, restores: bool) -> bool:
-    """Whether that episode mends the package; remembered for far more episodes than `play` keeps."""
-    return _ends_mended(_Known(package), intent, view, restores and package.flaky)
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How episodes end, for every set of weaknesses that agrees with `acting` on those that were asked about."""
+
+    acting: frozenset[Weakness]
+    asked: frozenset[Weakness]
+    """What the coder's moves depended on."""
+    mended: bool
+
+
+def endings(package: Package, intent: Intent, view: View, *, restores: bool) -> tuple[Ending, ...]:
+    """Every way in which episodes end that differ in the acting weaknesses alone; those of `intent` are not looked at.
+
+    Exactly one of them holds for each set of weaknesses. Pure, and remembered.
+    """
+    bare = replace(intent, acting=frozenset())
+    return _endings(_Known(package), bare, view, restores and package.flaky)
 
 
 def carry_out(package: Package, commands: Sequence[str], *, restores: bool) -> tuple[tuple[Ran, ...], str]:
@@ -205,15 +221,8 @@ class _Desk:
         return 0, ""
 
     def _search(self) -> tuple[int, str]:
-        folder = PurePosixPath(self.known.package.target).parent
-        found = [
-            f"{path}:{number}:{line}\n"
-            for path, text in sorted(self.files.items())
-            if PurePosixPath(path).parent == folder and path.endswith(".py")
-            for number, line in enumerate(text.splitlines(), start=1)
-            if self.known.package.search in line
-        ]
-        return (0 if found else 1), "".join(found)
+        package = self.known.package
+        return _searched(self.known, self.files[package.target], self.files[package.lookalike])
 
 
 _NOT_THERE = """Traceback (most recent call last):
@@ -233,20 +242,47 @@ def _refused(command: str) -> str:
 @lru_cache(maxsize=8192)
 def _play(known: _Known, intent: Intent, view: View, restores: bool) -> Play:
     desk = _Desk(known, restores=restores)
-    turns: list[Turn] = []
-    while len(turns) < view.max_turns and not (turns and turns[-1].move is Move.SUBMIT):
-        seen = Observation(turns[-1].ran.exit_code, turns[-1].shown) if turns else None
-        move = next_move(intent, [turn.move for turn in turns], seen, error=known.package.failure)
-        wanted = desk.words.command[move]
-        ran = desk.run(view.command(wanted))
-        turns.append(Turn(move, wanted, ran, view.shown(ran)))
+    turns = _turns(desk, intent, view)
     submitted = bool(turns) and turns[-1].move is Move.SUBMIT
     return Play(known.package, tuple(turns), submitted, desk.answer())
 
 
-@lru_cache(maxsize=65536)
-def _ends_mended(known: _Known, intent: Intent, view: View, restores: bool) -> bool:
-    return _play(known, intent, view, restores).mended
+def _turns(desk: _Desk, intent: Intent, view: View) -> list[Turn]:
+    """The whole episode at this desk."""
+    turns: list[Turn] = []
+    while len(turns) < view.max_turns and not (turns and turns[-1].move is Move.SUBMIT):
+        seen = Observation(turns[-1].ran.exit_code, turns[-1].shown) if turns else None
+        move = next_move(intent, [turn.move for turn in turns], seen, error=desk.known.package.failure)
+        wanted = desk.words.command[move]
+        ran = desk.run(view.command(wanted))
+        turns.append(Turn(move, wanted, ran, view.shown(ran)))
+    return turns
+
+
+class _Asked(frozenset[Weakness]):
+    """Acting weaknesses that remember which of them, and which others, they were asked about."""
+
+    def __init__(self, acting: Iterable[Weakness]) -> None:
+        del acting
+        self.about: set[Weakness] = set()
+
+    def __contains__(self, weakness: object) -> bool:
+        if isinstance(weakness, Weakness):
+            self.about.add(weakness)
+        return super().__contains__(weakness)
+
+
+@lru_cache(maxsize=32768)
+def _endings(known: _Known, intent: Intent, view: View, restores: bool) -> tuple[Ending, ...]:
+    found: list[Ending] = []
+    for acts in product((False, True), repeat=len(Weakness)):
+        acting = frozenset(weakness for weakness, act in zip(Weakness, acts, strict=True) if act)
+        if any(acting & one.asked == one.acting & one.asked for one in found):
+            continue
+        asked, desk = _Asked(acting), _Desk(known, restores=restores)
+        _turns(desk, replace(intent, acting=asked), view)
+        found.append(Ending(acting, frozenset(asked.about), is_mended(known.package, desk.files)))
+    return tuple(found)
 
 
 @lru_cache(maxsize=8192)
@@ -264,6 +300,21 @@ def _vocabulary(known: _Known) -> Vocabulary:
 def _checked(known: _Known, target: str, lookalike: str) -> tuple[int, str]:
     package = known.package
     return run_check({**package.files, package.target: target, package.lookalike: lookalike})
+
+
+@lru_cache(maxsize=8192)
+def _searched(known: _Known, target: str, lookalike: str) -> tuple[int, str]:
+    package = known.package
+    folder = PurePosixPath(package.target).parent
+    files = {**package.files, package.target: target, package.lookalike: lookalike}
+    found = [
+        f"{path}:{number}:{line}\n"
+        for path, text in sorted(files.items())
+        if PurePosixPath(path).parent == folder and path.endswith(".py")
+        for number, line in enumerate(text.splitlines(), start=1)
+        if package.search in line
+    ]
+    return (0 if found else 1), "".join(found)
 
 
 @lru_cache(maxsize=8192)

@@ -18,13 +18,13 @@ import hashlib
 import random
 import re
 from collections.abc import Collection, Iterable, Mapping
-from itertools import product
+from math import prod
 from typing import Literal
 
 from heldout.worlds.repair.catalogue import EDIT_CLASSES
 from heldout.worlds.repair.package import Package
 from heldout.worlds.repair.plan import Intent
-from heldout.worlds.repair.symbolic import View, ends_mended
+from heldout.worlds.repair.symbolic import Ending, View, endings
 from heldout.worlds.repair.weaknesses import Reading, Weakness, chances, traits_of
 
 __all__ = ["CAUSES", "CLASS_OF", "EFFECTS", "diagnose", "pass_probability", "pass_rate", "true_class"]
@@ -122,22 +122,23 @@ def pass_probability(package: Package, reading: Reading, view: View) -> float:
     """The exact expectation of the score over seeds: over the 32 sets of weaknesses that may act, and the formatter.
 
     The system text is given, so its luck with this task is not averaged out by it but by the seeds: every seed draws
-    anew. A flaky package's formatter puts the original back in half of the runs.
+    anew. A flaky package's formatter puts the original back in half of the runs. Sets that differ only in weaknesses
+    that the coder never came to are summed up as one.
     """
     traits = traits_of(package)
-    found = chances(package, reading.names)
-    total = 0.0
-    for acts in product((False, True), repeat=len(found)):
-        weight = 1.0
-        for q, act in zip(found.values(), acts, strict=True):
-            weight *= q if act else 1.0 - q
-        if weight == 0.0:
-            continue
-        acting = frozenset(weakness for weakness, act in zip(found, acts, strict=True) if act)
-        intent = Intent(acting, traits.solvable, traits.slips, reading.rechecks, traits.habit)
-        mended = [ends_mended(package, intent, view, restores=restores) for restores in (False, True)]
-        total += weight * sum(mended) / len(mended)
-    return total
+    q = chances(package, reading.names)
+    intent = Intent(frozenset(), traits.solvable, traits.slips, reading.rechecks, traits.habit)
+    outcomes = (False, True) if package.flaky else (False,)
+    return sum(_mended(q, endings(package, intent, view, restores=restores)) for restores in outcomes) / len(outcomes)
+
+
+def _mended(q: Mapping[Weakness, float], found: Iterable[Ending]) -> float:
+    """The probability of the endings in which the package is mended."""
+    return sum(
+        prod(q[weakness] if weakness in one.acting else 1.0 - q[weakness] for weakness in sorted(one.asked))
+        for one in found
+        if one.mended
+    )
 
 
 def pass_rate(packages: Iterable[Package], reading: Reading, view: View) -> float:

@@ -1,0 +1,1 @@
+grep -v '^#' /app/measured.txt | tr ',;' '.,' > /app/measured.csv

@@ -1,0 +1,1 @@
+PRICES = {"tea": 3, "bread": 4}

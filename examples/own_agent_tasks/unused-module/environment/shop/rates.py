@@ -1,0 +1,1 @@
+RATES = {"full": 0.2, "reduced": 0.1}
