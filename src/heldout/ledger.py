@@ -67,11 +67,15 @@ class Ledger:
             self._in_flight = self._in_flight + bound
         return Reservation(self, purpose, bound)
 
-    def hold(self, purpose: str, bound: Spend) -> None:
-        """Keep room for `purpose`, which alone may use it, until `release`. Its `wall_s` is elapsed seconds."""
+    def hold(self, purpose: str, bound: Spend, *, enforce: bool = True) -> None:
+        """Keep room for `purpose`, which alone may use it, until `release`. Its `wall_s` is elapsed seconds.
+
+        `enforce` is False in a resumed run that had this room once, and has spent more since.
+        """
         with self._lock:
             self._held.pop(purpose, None)
-            self._refuse_over_limit(purpose, bound)
+            if enforce:
+                self._refuse_over_limit(purpose, bound)
             self._held[purpose] = bound
 
     def release(self, purpose: str) -> None:

@@ -324,6 +324,23 @@ class TestCheats:
         assert score({**files, "calc/__init__.py": RIGHT}, known) == 1.0
 
     @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("pyproject.toml", '[tool.pytest.ini_options]\naddopts = "-p evil"\n'),
+            ("tests/pyproject.toml", '[tool.pytest.ini_options]\naddopts = "-p evil"\n'),
+            ("setup.cfg", "[tool:pytest]\naddopts = -p evil\n"),
+            (".pytest.ini", "[pytest]\naddopts = -p evil\n"),
+            ("pytest.toml", '[pytest]\naddopts = ["-p", "evil"]\n'),
+            (".pytest.toml", '[pytest]\naddopts = ["-p", "evil"]\n'),
+        ],
+    )
+    def test_no_file_plugs_a_module_of_the_answer_into_pytest(self, tmp_path: Path, name: str, text: str) -> None:
+        evil = "import pytest\n@pytest.hookimpl(tryfirst=True)\ndef pytest_pyfunc_call():\n    return True\n"
+        known = reference(tmp_path)
+        assert score({name: text, "evil.py": evil}, known) == 0.0
+        assert score({name: text, "evil.py": evil, "calc/__init__.py": RIGHT}, known) == 1.0
+
+    @pytest.mark.parametrize(
         "answer",
         [
             "not JSON",

@@ -56,3 +56,19 @@ def test_drafts_that_are_probed_on_the_head_bind_a_branch_too(tmp_path: Path) ->
     folder = start(tmp_path / "run", config, propose=propose)
     smoked = [data["check"] for data in of_kind(folder, "smoke") if data["round"] == 2]
     assert smoked == ["claims"] * 3
+
+
+def test_a_manifest_reads_train_rows_and_tells_the_gain_on_select_alone(tmp_path: Path) -> None:
+    def propose(view: Any, _laboratory: Any) -> EditProposal:
+        failing = tuple(task for task, trace in view.traces.items() if trace.passed is False)
+        return note("Read the whole file first 1.", predicted_fixes=failing)
+
+    config = small({"gate": {"kind": "manifest"}, "tasks": {"select": 10}})
+    folder = start(tmp_path / "run", config, propose=propose)
+    (flips,), (decided,) = of_kind(folder, "flips"), of_kind(folder, "decision")
+    decision = decided["decision"]
+    assert "predicted fixes" in decision["reason"]
+    assert decision["n"] == flips["n"] == 10
+    assert decision["effect"] == pytest.approx(flips["score_after"] - flips["score_before"])
+    assert decision["wins"] == len(flips["fixed"]) > 0
+    assert decision.get("losses", 0) == len(flips["broken"])

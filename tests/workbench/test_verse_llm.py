@@ -196,6 +196,7 @@ _IMPROVERS = ("check", "propose", "repair", "reflect", "attribute")
 """Purposes of the ledger that are no evaluations."""
 
 
+@pytest.mark.slow
 def test_a_server_that_knows_no_tools_is_spoken_to_in_text(tmp_path: Path) -> None:
     ran = start(tmp_path, Players(protocol="text"), **ONE_EPISODE, **{"improver.options.protocol": "text"})
     assert (ran.code, ran.err) == (0, "")
@@ -222,7 +223,7 @@ def down_from(role: str, reply: ScriptedReply, *, after: int = 0) -> Callable[[s
     return fault
 
 
-@pytest.mark.parametrize("what", FOR_GOOD)
+@pytest.mark.parametrize("what", ["500", pytest.param("429", marks=pytest.mark.slow)])
 def test_a_server_that_goes_down_in_an_episode_leaves_it_unanswered_and_the_run_usable(
     tmp_path: Path, what: str
 ) -> None:

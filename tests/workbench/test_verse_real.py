@@ -154,6 +154,7 @@ def flips_of(ran: Ran, number: int) -> Mapping[str, Any]:
     return next(data for data in of_kind(ran.folder, "flips") if data["round"] == number)
 
 
+@pytest.mark.slow
 class TestCandidatesThatMeanHarm:
     def test_files_that_are_too_large_or_outside_the_folder_are_refused(self, ran: Ran) -> None:
         large, above, absolute = submissions(ran, 1)

@@ -42,7 +42,15 @@ LOGS: Mapping[str, re.Pattern[str]] = MappingProxyType(
 """Runners other than pytest, by how their logs name a test and its outcome."""
 
 _PASSED = frozenset({"ok", "PASS", "expected failure"})
-_STEERS_TESTS = frozenset({"conftest.py", "pytest.ini", "tox.ini", "sitecustomize.py", "usercustomize.py", ".condarc"})
+_STEERS_TESTS = frozenset(
+    (
+        *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg"),
+        *("pyproject.toml", "sitecustomize.py", "usercustomize.py", ".condarc"),
+    )
+)
+"""Where pytest is told which plug-ins to load, among much else that decides no test."""
+_INSTALLED = (".egg-info", ".dist-info")
+"""Folders that say what is installed, plug-ins of pytest among it."""
 _KEPT_WITH_VALUE = ("-W", "-o", "-p", "-k", "-m")
 _KEPT_WHOLE = ("--import-mode=", "--ds=", "--asyncio-mode=")
 _SHOWN = 3
@@ -91,8 +99,9 @@ class SweReference(Record):
 class SweGrader:
     """1 where every named test passes over what the answer left, with the test patch put over it.
 
-    The tests and what steers a test run (conftest.py, pytest.ini, tox.ini, sitecustomize.py) are those of the base
-    commit and of the test patch, whatever the answer did to them, but for files that the reference patch changes too.
+    The tests and what steers a test run (conftest.py, pytest.ini, pyproject.toml, sitecustomize.py …) are those of the
+    base commit and of the test patch, whatever the answer did to them, but for files that the reference patch changes
+    too.
     pytest is asked by a runner of ours in the sandbox, whose verdict a printed line, an early exit or a changed pytest
     does not forge; a program made to search its own process for the verdict's mark could. Other runners are read by
     their logs, where the worse of two outcomes counts. A sandbox that fails raises `SandboxError`: not measured.
@@ -209,7 +218,9 @@ def _touched(patch: str) -> frozenset[str]:
 
 
 def _steers(path: str) -> bool:
-    return PurePosixPath(path).name in _STEERS_TESTS or path.endswith(".pth")
+    place = PurePosixPath(path)
+    installed = any(part.endswith(_INSTALLED) for part in place.parts)
+    return installed or place.name in _STEERS_TESTS or path.endswith(".pth")
 
 
 def _patched(tree: Tree, patch: str, *, task: str, what: str) -> dict[str, str]:

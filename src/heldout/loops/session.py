@@ -21,7 +21,7 @@ from heldout.records import Candidate, Decision, Outcome, Spend, Task
 from heldout.rollouts import Engine, Sweep
 from heldout.stats import paired_difference
 from heldout.store import MemoryTraces, Traces
-from heldout.store.events import CandidateAdded, TrackMoved
+from heldout.store.events import CandidateAdded, NoiseMeasured, TrackMoved
 from heldout.tasks import TaskSet
 
 __all__ = ["CandidateStore", "Scored", "Session", "gain_over", "mean_score", "score_column", "unscored"]
@@ -154,14 +154,15 @@ class Session:
             first = next(outcome.error for outcome in self.engine.recorded.values() if outcome.error)
             raise ModelError(f"not one select task could be measured under the start: {first}")
         self.heads[track] = self.start = scored
-        self.hold_audit(start, start)
+        self.hold_audit(start, start, passed=self.recorder.find("noise.measured", "", NoiseMeasured) is not None)
         return scored
 
-    def hold_audit(self, start: Candidate, final: Candidate) -> None:
+    def hold_audit(self, start: Candidate, final: Candidate, *, passed: bool = False) -> None:
         """Keep room in the budget for the audit of `start` against `final`, at their measured cost so far.
 
         The last jobs reserve their upper bounds, so the hold has one of those for each worker; its `wall_s` is
-        elapsed time. Raises `BudgetExhausted` where the audit is no longer affordable.
+        elapsed time. Raises `BudgetExhausted` where the audit is no longer affordable; not where the run has `passed`
+        this point before it was resumed, since what it spent later is counted by now.
         """
         n = self.config.tasks.audit * self.config.audit.repeats
         engine = self.engine
@@ -174,7 +175,7 @@ class Session:
         slack = _scaled(bound.model_copy(update={"evaluations": 0, "calls": retries}), workers)
         need = _scaled(one_each, n) + slack
         elapsed = need.model_copy(update={"wall_s": need.wall_s / workers})
-        self.ledger.hold("audit", self.ledger.price(engine.model.name, elapsed))
+        self.ledger.hold("audit", self.ledger.price(engine.model.name, elapsed), enforce=not passed)
 
 
 def gain_over(start: Scored, head: Scored) -> float | None:

@@ -18,7 +18,7 @@ from heldout.loops.proposing import draw_failures, edit_size, nothing_proposed, 
 from heldout.loops.session import Scored, Session, gain_over, unscored
 from heldout.records import Candidate, Comparison, Decision, Verdict
 from heldout.stats import VarianceComponents, mean_measured, selection_overstatement, variance_components
-from heldout.store.events import Decided, NoiseEstimated, TrackMoved
+from heldout.store.events import Decided, GenerationStarted, NoiseEstimated, TrackMoved
 
 __all__ = ["WinnersCurse"]
 
@@ -144,7 +144,8 @@ class WinnersCurse:
             why=decision.reason,
         )
         session.move(winner, moved)
-        session.hold_audit(start, winner.candidate)
+        following = session.recorder.find("generation.started", str(generation + 1), GenerationStarted)
+        session.hold_audit(start, winner.candidate, passed=following is not None)
 
     def _estimate_noise(self, table: GenerationTable, generation: int) -> None:
         """Variance components from per-item outcomes (§4); they need two candidates."""

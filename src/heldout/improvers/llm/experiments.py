@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from heldout.errors import SandboxError
+from heldout.harness.protocol import COMMAND_BYTES
 from heldout.improvers.llm.evidence import evidence_line
 from heldout.improvers.llm.submissions import EditArgument, edits_of
 from heldout.improvers.llm.tools import Answer, Tool
@@ -23,7 +24,7 @@ DraftCheck = Callable[[Sequence[Edit], int | None], Sequence[str]]
 
 
 class _Trace(Record):
-    task: str = Field(description="a train task with a trace")
+    task: str = Field(max_length=1000, description="a train task with a trace")
 
 
 class _Step(_Trace):
@@ -31,7 +32,7 @@ class _Step(_Trace):
 
 
 class _Substitute(_Step):
-    command: str = Field(min_length=1, description="what to run in its place")
+    command: str = Field(min_length=1, max_length=COMMAND_BYTES, description="what to run in its place")
 
 
 class _FixProbe(Record):

@@ -12,7 +12,8 @@ from heldout.loops.agents.state import HARNESS, Agents, Kept
 from heldout.loops.proposing import edit_size, step_seed
 from heldout.loops.session import Scored
 from heldout.records import Decision, Verdict
-from heldout.store.agent_events import FlipsConfirmed, Smoked, Submitted
+from heldout.stats import EQUAL_WITHIN, mean_interval
+from heldout.store.agent_events import CardWritten, FlipsConfirmed, Smoked, Submitted
 from heldout.store.events import Decided, TrackMoved
 
 __all__ = ["decide", "nothing_measured"]
@@ -32,7 +33,7 @@ def decide(agents: Agents, winner: Submitted, flips: FlipsConfirmed, measured: K
     """The verdict on a measured candidate; an acceptance moves the harness head, everything else leaves it."""
     session, head = agents.session, agents.head
     void = flips.label == "void"
-    decision = _void(agents, flips) if void else session.decide(_table(agents, winner, measured))
+    decision = _void(agents, flips) if void else _judged(agents, winner, measured)
     accepted = decision.verdict is Verdict.ACCEPT
     if not session.config.search.iterate and not void:
         decision = decision.model_copy(
@@ -56,7 +57,8 @@ def decide(agents: Agents, winner: Submitted, flips: FlipsConfirmed, measured: K
         session.move(Scored(measured.candidate, measured.select[:, None]), moved)
         agents.kept.append(measured)
         agents.competing.append(measured)
-        session.hold_audit(agents.start, measured.candidate)
+        passed = session.recorder.find("card", str(flips.round), CardWritten) is not None
+        session.hold_audit(agents.start, measured.candidate, passed=passed)
 
 
 def _table(agents: Agents, winner: Submitted, measured: Kept) -> GenerationTable:
@@ -80,6 +82,20 @@ def _table(agents: Agents, winner: Submitted, measured: Kept) -> GenerationTable
         at_risk=(winner.proposal.at_risk,),
         best=best.select[:, None] if len(ids) == len(best.select) else None,
     )
+
+
+def _judged(agents: Agents, winner: Submitted, measured: Kept) -> Decision:
+    """The gate's decision, with the select table's own numbers: rows of train tasks, many of them chosen because they
+    failed, are no part of a gain."""
+    table = _table(agents, winner, measured)
+    decision = agents.session.decide(table)
+    if len(table.tasks) == len(measured.select):
+        return decision
+    difference = measured.select - agents.head.select
+    found = mean_interval(difference)
+    numbers = {"n": found.n, "effect": found.mean, "standard_error": found.standard_error, "interval": found.interval}
+    wins, losses = (float(np.count_nonzero(sign * difference > EQUAL_WITHIN)) for sign in (1.0, -1.0))
+    return decision.model_copy(update={**numbers, "wins": wins, "losses": losses})
 
 
 def _void(agents: Agents, flips: FlipsConfirmed) -> Decision:
