@@ -38,7 +38,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 AGENTS = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
 PAGES = ("README.md", "examples/README.md", "docs/agents.md", "docs/config.md", "docs/commands.md", "CONTRIBUTING.md")
 
-APPEARS_LATER = {"results/winners_curse/README.md", "results/verse/README.md"}
+APPEARS_LATER = {"results/winners_curse/README.md"}
 """Written by `heldout bench`, not by hand."""
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -247,6 +247,15 @@ class TestNumbers:
             value, low, high = (float(mean[key]) for key in ("number", "low", "high"))
             assert f"+{value:.1f}" in README
             assert f"(+{low:.1f} to +{high:.1f})" in README
+
+    def test_the_claims_of_the_study_of_verse(self) -> None:
+        with (ROOT / "results" / "verse" / "claims.csv").open(encoding="utf-8", newline="") as lines:
+            claims = {(row["claim"], row["part"]): row for row in csv.DictReader(lines)}
+        assert claims["C4", "a"]["verdict"] == claims["C5", "a"]["verdict"] == "reproduced"
+        interaction = claims["C2", "a"]
+        assert interaction["verdict"] == "undecided"
+        value, low, high = (float(interaction[key]) for key in ("number", "low", "high"))
+        assert f"{value:+.1f} points (−{-low:.1f} to {high:+.1f}), over 100 seeds" in README
 
     def test_the_verse_figures(self, shared_data: Path) -> None:
         (words,) = [words for words in README_COMMANDS if "verse_outcomes" in words[-1]]

@@ -41,8 +41,10 @@ class HarborGrader:
 
     The tests are mounted read-only where the agent never was, and nothing of its folder is imported by the test runner
     itself. A `test.sh` that needs neither network nor pytest is run as it is, and the reward that it wrote is read when
-    everything that it started is dead; it counts only if the script came to its own end. What is outside of the work
-    folder (packages, services, /etc) is not part of an answer. A sandbox that fails raises `SandboxError`.
+    everything that it started is dead; it counts only if the script came to its own end. A program of the answer that
+    such a script runs could still write the reward in its place, as it could where the task was published. What is
+    outside of the work folder (packages, services, /etc) is not part of an answer. A sandbox that fails raises
+    `SandboxError`.
     """
 
     def __call__(self, answer: str | None, reference: str) -> float:
