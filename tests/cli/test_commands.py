@@ -96,6 +96,12 @@ class TestRun:
         tasks = json.loads(out)["config"]["tasks"]
         assert (tasks["select"], tasks["audit"], tasks["train"]) == (20, 30, 48)
 
+    def test_resume_takes_new_limits_without_a_config(self, heldout: Run, rows: Path) -> None:
+        heldout(*own(rows, "budget.evaluations=40", "audit.auto=false"), "--out", "r", "--json")
+        code, out, _ = heldout("run", "budget.evaluations=100000", "--resume", "--out", "r", "--json")
+        assert code == 0
+        assert json.loads(out)["status"] != "stopped"
+
     def test_resume_needs_no_config(self, heldout: Run, rows: Path) -> None:
         first = json.loads(heldout(*own(rows), "--json", "--out", "r")[1])
         code, out, _ = heldout("run", "--resume", "--out", "r", "--json")

@@ -209,3 +209,19 @@ def test_a_screen_whose_base_is_measured_anew_has_seeds_of_its_own(tmp_path: Pat
         paired = {digest: count for (at, digest), count in by_repeat.items() if at == repeat}
         assert paired == dict.fromkeys((head, *screen["candidates"]), len(screen["tasks"]))
     assert len(runs) <= plan(config).screens
+
+
+def test_the_two_sweeps_that_score_predictions_share_their_seeds(tmp_path: Path) -> None:
+    def propose(view: Any, _laboratory: Any) -> EditProposal:
+        return note("Read the whole file first.") if view.round == 3 else EditProposal()
+
+    folder = start(tmp_path / "run", small({"search": {"generations": 4}}), propose=propose)
+    swept = [data["round"] for data in of_kind(folder, "round.started") if data.get("swept")]
+    assert swept == [0, 3, 4]
+    train = [data for data in of_kind(folder, "outcome") if data["purpose"] == "train"]
+    by_head = {(data["candidate"], data.get("repeat", 0)): set() for data in train}
+    for data in train:
+        by_head[data["candidate"], data.get("repeat", 0)].add((data["task"], data["seed"]))
+    again, kept = list(by_head.values())[1:]
+    assert again == kept, "the start swept again, and then the harness that was kept"
+    assert again != next(iter(by_head.values()))

@@ -205,7 +205,7 @@ class TestProcesses:
                     tiny,
                     served(server.url),
                     {"solver": {"harness": "hanging_harness:Harness", "model": {"timeout_s": 2, "retries": 0}}},
-                    {"executor": {"kind": "process", "workers": 6, "timeout_s": 4}, "noise": {"tasks": 0}},
+                    {"executor": {"kind": "process", "workers": 6, "timeout_s": 8}, "noise": {"tasks": 0}},
                 )
             )
         outcomes = of_kind(folder, "outcome")
@@ -213,7 +213,7 @@ class TestProcesses:
         assert hung
         for data in hung:
             assert (data["status"], data["score"]) == ("failed", 0.0)
-            assert data["error"] == "the job was killed after 4 s (executor.timeout_s)"
+            assert data["error"] == "the job was killed after 8 s (executor.timeout_s)"
         assert all("error" not in data for data in outcomes if data not in hung)
         children = [int(path.stem) for path in tmp_path.glob("*.pid")]
         assert len(children) >= len(hung)

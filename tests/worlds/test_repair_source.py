@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 
 from heldout.config import TasksConfig
 from heldout.errors import SetupError, TaskError
+from heldout.loops.agents.smoking import WINDOW, words_shared
 from heldout.records import Task
 from heldout.tasks import Item, TaskSet, find_duplicates, load_source, load_tasks
 from heldout.tasks.environment import read_changes
+from heldout.tasks.sources import solution_text_of
 from heldout.testing.object_graph import reached
 from heldout.worlds.repair import RepairEnvironment, RepairSource, generate, read_reference
 from heldout.worlds.repair.families import FAMILIES, OOD_FAMILIES
@@ -107,6 +110,20 @@ def test_the_solution_is_the_reference_patch_and_nothing_else(items: Sequence[It
     for item in items[::50]:
         package = generate_of(item)
         assert read_changes(source.solution(item)) == dict(package.solution)
+
+
+def test_an_edit_that_quotes_a_mended_place_is_found_to_quote_a_solution(items: Sequence[Item]) -> None:
+    source = RepairSource()
+    for item in items[::20]:
+        package = generate_of(item)
+        mended = package.solution[package.target].splitlines()
+        first = package.files[package.target].partition(package.broken)[0].count("\n")
+        last = first + len(package.fixed.splitlines())
+        quoted = "\n".join(["Mend it like this:", *mended[max(0, first - 3) : last + 3]])
+        told = solution_text_of(source, item)
+        assert told in package.solution[package.target]
+        assert words_shared(quoted, [told]) == (len(re.findall(r"\w+", told)) >= WINDOW)
+        assert not words_shared("\n".join(mended[: max(0, first - 3)]), [told])
 
 
 def test_a_scene_is_the_work_folder_with_the_seed_of_the_run(items: Sequence[Item]) -> None:

@@ -63,7 +63,10 @@ def run_command(
     as_json: Json = False,
 ) -> int:
     """Improve something with a loop, then audit the gain on tasks that no decision saw."""
-    config = None if target is None else _resolve(target, words or [])
+    if resuming and out is not None and target is not None and "=" in target:
+        config = _with_words(RunFolder.find(out).load_config(), [target, *(words or [])])
+    else:
+        config = None if target is None else _resolve(target, words or [])
     if dry_run:
         if config is None:
             raise SetupError("--dry-run needs a loop or a config: heldout run winners_curse --dry-run")
@@ -140,6 +143,11 @@ def _resolve(target: str, words: Sequence[str]) -> RunConfig:
         layer = read_toml(Path(target))
     chosen = over.pop("preset", layer.pop("preset", "default"))
     return load_config([preset(str(layer.get("loop", "winners_curse")), str(chosen), layer, over), layer, over])
+
+
+def _with_words(config: RunConfig, words: Sequence[str]) -> RunConfig:
+    """A run's own config with new limits; what else may not change is refused when the run is opened."""
+    return load_config([config.model_dump(mode="json"), parse_overrides(words)])
 
 
 def _new_folder(name: str) -> Path:

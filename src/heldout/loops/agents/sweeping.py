@@ -29,9 +29,11 @@ def must_sweep(agents: Agents, number: int) -> bool:
 
 
 def sweep_train(agents: Agents) -> Swept:
-    """The whole train role under the head, with its trajectories."""
+    """The whole train role under the head, with its trajectories: a new head at the seeds of the sweep before it, which
+    predictions are scored by, the same head at new ones."""
     session, head = agents.session, agents.head.candidate
-    repeat = sum(one.candidate.digest == head.digest for one in agents.sweeps)
+    last = agents.sweeps[-1] if agents.sweeps else None
+    repeat = 0 if last is None else last.repeat + (last.candidate.digest == head.digest)
     sweep = Sweep(head, session.tasks.train, "train", repeat, traced=True)
     outcomes = measured_sweep(session, sweep, agents.options.select)
     swept = Swept(head, repeat, {task.id: one for task, one in zip(session.tasks.train, outcomes, strict=True)})

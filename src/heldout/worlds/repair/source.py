@@ -22,6 +22,9 @@ __all__ = ["RepairOptions", "RepairSource"]
 
 _OOD = "ood"
 
+_CONTEXT = 3
+"""Lines of a patch before and after what it changes."""
+
 
 class RepairOptions(Record):
     """Sizes of the world, and how much of it is left to chance."""
@@ -67,6 +70,13 @@ class RepairSource:
         """The answer of an agent that makes the reference patch and nothing else."""
         package = read_reference(item.reference).package()
         return changes_answer(package.files, {**package.files, **package.solution})
+
+    def solution_text(self, item: Item) -> str:
+        """The mended place as it stands in the module, with the lines around it, as in a patch."""
+        package = read_reference(item.reference).package()
+        before, _, after = package.files[package.target].partition(package.broken)
+        above, below = before.splitlines(keepends=True)[-_CONTEXT:], after.splitlines(keepends=True)[: _CONTEXT + 1]
+        return "".join((*above, package.fixed, *below))
 
 
 @lru_cache(maxsize=2)
