@@ -36,6 +36,15 @@ def python(sandbox: Sandbox, code: str, limits: Limits | None = None) -> Complet
     return sandbox.run(["python3", "-c", textwrap.dedent(code)], limits=limits)
 
 
+def test_a_command_that_closes_its_folders_keeps_no_later_one_from_running(sandbox: Sandbox) -> None:
+    assert sandbox.run(["chmod", "000", "/work", "/tmp"]).exit_code == 0
+    assert sandbox.snapshot() == {"kept.txt": "kept\n"}
+    assert (
+        sandbox.run(["sh", "-c", "echo more >>kept.txt && cat kept.txt && cp kept.txt /tmp"]).output == "kept\nmore\n"
+    )
+    assert sandbox.run(["sh", "-c", "echo kept >kept.txt"]).exit_code == 0
+
+
 class TestResources:
     def test_a_fork_bomb_is_ended_as_too_many_processes(self, sandbox: Sandbox) -> None:
         done = python(sandbox, "import os\nwhile True:\n try: os.fork()\n except OSError: pass")

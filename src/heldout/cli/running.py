@@ -63,6 +63,7 @@ def run_command(
     as_json: Json = False,
 ) -> int:
     """Improve something with a loop, then audit the gain on tasks that no decision saw."""
+    config: RunConfig | None
     if resuming and out is not None and target is not None and "=" in target:
         config = _with_words(RunFolder.find(out).load_config(), [target, *(words or [])])
     else:

@@ -154,6 +154,7 @@ class _Sandbox:
 
     def snapshot(self) -> Mapping[str, str]:
         """Every regular text file of the work folder, by relative path."""
+        self._files.open_again()
         return read_folder(self._files.work, limit=self._files.size)
 
     def talk(self, argv: Sequence[str]) -> Conversation:
@@ -182,6 +183,7 @@ class _Sandbox:
         with self._quiet:
             if self._closed:
                 raise SandboxError("the sandbox is closed")
+            self._files.open_again()
             try:
                 process = Confined(
                     self._head,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
@@ -84,6 +85,7 @@ class FileSystem:
             self.work = self._folder(_WORK)
             """Descriptor of the work folder, open for as long as this is."""
             self.temporary = self._folder(_TEMPORARY)
+            self._modes = {folder: os.fstat(folder).st_mode for folder in (self.work, self.temporary)}
             self.processes = Path(f"/proc/{self._holder.pid}/root/proc")
             """The process file system of everything that runs in here."""
         except OSError as cause:
@@ -105,6 +107,12 @@ class FileSystem:
             *("--ro-bind", _ROOT, "/", "--proc", "/proc", "--dev-bind", _DEVICES, "/dev", "--remount-ro", "/dev"),
             *("--bind", _WORK, WORK, "--bind", _TEMPORARY, "/tmp", "--bind", _TEMPORARY, "/dev/shm"),
         ]
+
+    def open_again(self) -> None:
+        """Give the folders their modes back: a command that closes them to itself keeps no later one from running."""
+        for folder, mode in self._modes.items():
+            if os.fstat(folder).st_mode != mode:
+                os.fchmod(folder, stat.S_IMODE(mode))
 
     def used(self) -> int:
         """Bytes in use on the fuller of `/work` and `/tmp`; a file system without a free file counts as full."""
