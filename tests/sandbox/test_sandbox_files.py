@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import json
 import os
 import tarfile
 from collections.abc import Iterator
@@ -14,8 +16,12 @@ from hypothesis import strategies as st
 
 from heldout.errors import SandboxError
 from heldout.sandbox.archive import pack, unpack
+from heldout.sandbox.base import Scene
+from heldout.sandbox.encoding import as_bytes, as_text
 from heldout.sandbox.folder import read_folder, write_folder
 from heldout.sandbox.output import CappedOutput
+from heldout.tasks.environment import changes_answer
+from heldout.testing.local_sandbox import LocalSandboxes
 
 
 class TestCappedOutput:
@@ -60,6 +66,35 @@ class TestCappedOutput:
             assert len(output._head) + len(output._tail) == limit
 
 
+BOOK = b"PK\x03\x04\xff\xfe"
+TEXT = base64.b64encode(BOOK).decode()
+
+
+class TestEncoding:
+    @given(st.binary(max_size=64))
+    def test_any_bytes_come_back_from_their_text(self, data: bytes) -> None:
+        text = as_text("a.XLSX", data, (".xlsx",))
+        assert text is not None
+        assert as_bytes("a.XLSX", text, (".xlsx",)) == data
+
+    def test_other_files_stay_text_and_bytes_that_are_none_are_left_out(self) -> None:
+        assert as_text("a.csv", "ä".encode(), (".xlsx",)) == "ä"
+        assert as_text("a.csv", BOOK, (".xlsx",)) is None
+        assert as_bytes("a.csv", "ä", (".xlsx",)) == b"\xc3\xa4"
+
+    @pytest.mark.parametrize("text", ["a", "a b=", "ä", "=\n", "QQ==\n"])
+    def test_bad_base64_is_an_error_that_names_the_file(self, text: str) -> None:
+        with pytest.raises(SandboxError, match=r"in/b\.xlsx"):
+            as_bytes("in/b.xlsx", text, (".xlsx",))
+
+    def test_an_answer_holds_the_changed_bytes_and_only_those(self) -> None:
+        scene = Scene(files={"a.xlsx": TEXT, "b.xlsx": TEXT}, encoded=(".xlsx",))
+        with LocalSandboxes().open(scene) as sandbox:
+            sandbox.run(["sh", "-c", "printf x >>a.xlsx"])
+            answer = changes_answer(scene.files, sandbox.snapshot())
+        assert json.loads(answer) == {"a.xlsx": base64.b64encode(BOOK + b"x").decode()}
+
+
 class TestFolder:
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Iterator[int]:
@@ -85,6 +120,13 @@ class TestFolder:
             (tmp_path / name).write_text("x" * size)
         assert set(read_folder(folder, limit=10)) == {"a", "b", "d"}
 
+    def test_encoded_files_count_with_their_bytes_and_not_with_their_text(self, folder: int) -> None:
+        files = {"a.xlsx": TEXT, "sub/B.XLSX": TEXT}
+        write_folder(folder, files, owner=None, encoded=(".xlsx",))
+        assert read_folder(folder, limit=2 * len(BOOK), encoded=(".xlsx",)) == files
+        assert read_folder(folder, limit=2 * len(BOOK) - 1, encoded=(".xlsx",)) == {"a.xlsx": TEXT}
+        assert read_folder(folder, limit=1000) == {}
+
     def test_descriptors_are_closed(self, folder: int, tmp_path: Path) -> None:
         for number in range(50):
             (tmp_path / f"d{number}").mkdir()
@@ -98,6 +140,14 @@ class TestArchive:
     def test_what_is_packed_is_unpacked(self) -> None:
         files = {"a.txt": "ä\n", "p/q/r.py": ""}
         assert unpack(io.BytesIO(pack(files, owner=1000)), limit=1000) == files
+
+    def test_encoded_files_are_packed_as_bytes_and_unpacked_as_base64(self) -> None:
+        files = {"a.txt": "ä", "p/B.xlsx": TEXT}
+        packed = pack(files, owner=1000, encoded=(".xlsx",))
+        assert unpack(io.BytesIO(packed), limit=1000, encoded=(".xlsx",)) == files
+        assert unpack(io.BytesIO(packed), limit=1000) == {"a.txt": "ä"}
+        with pytest.raises(SandboxError, match=r"p/B\.xlsx"):
+            pack({"p/B.xlsx": "?"}, owner=1000, encoded=(".xlsx",))
 
     def test_a_path_out_of_the_folder_is_refused(self) -> None:
         with pytest.raises(SandboxError, match="no path"):

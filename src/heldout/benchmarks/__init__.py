@@ -3,7 +3,17 @@
 from heldout.benchmarks.banking77 import Banking77Source
 from heldout.benchmarks.gsm8k import Gsm8kSource
 from heldout.benchmarks.harbor import HarborSource
+from heldout.benchmarks.spreadsheetbench import SpreadsheetBenchSource
 from heldout.benchmarks.swe import SweSource
 from heldout.benchmarks.trec import TrecSource, trec6, trec50
 
-__all__ = ["Banking77Source", "Gsm8kSource", "HarborSource", "SweSource", "TrecSource", "trec6", "trec50"]
+__all__ = [
+    "Banking77Source",
+    "Gsm8kSource",
+    "HarborSource",
+    "SpreadsheetBenchSource",
+    "SweSource",
+    "TrecSource",
+    "trec6",
+    "trec50",
+]

@@ -36,6 +36,8 @@ class Scene(Record):
 
     files: Mapping[str, str] = Field(default_factory=dict)
     """Relative path to text: the work folder at the start."""
+    encoded: tuple[str, ...] = ()
+    """Suffixes (`.xlsx`) of files that are bytes: their text in `files`, and in a snapshot, is base64."""
     mounts: Mapping[str, str] = Field(default_factory=dict)
     """Further host folders to show read-only: host path to the path inside."""
     env: Mapping[str, str] = Field(default_factory=dict)
@@ -83,7 +85,8 @@ class Sandbox(Protocol):
 
     def snapshot(self) -> Mapping[str, str]:
         """Every regular text file of the work folder, by relative path; links, special files, files that are no
-        UTF-8, caches (`__pycache__`, `.pytest_cache`) and what passes the disk limit are left out."""
+        UTF-8, caches (`__pycache__`, `.pytest_cache`) and what passes the disk limit are left out. Files of the scene's
+        `encoded` suffixes are there as base64, whatever their bytes."""
 
     def talk(self, argv: Sequence[str]) -> Conversation:
         """Start a process for a conversation; it ends with the sandbox."""

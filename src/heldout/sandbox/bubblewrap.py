@@ -91,8 +91,8 @@ class Bubblewrap:
         bwrap, *tools = (str(shutil.which(name)) for name in _TOOLS)
         files = FileSystem(plan, disk_mb=scene.limits.disk_mb, tools=tools)
         try:
-            write_folder(files.work, scene.files, owner=files.owner)
-            sandbox = _Sandbox(files, plan, bwrap=bwrap, limits=scene.limits)
+            write_folder(files.work, scene.files, owner=files.owner, encoded=scene.encoded)
+            sandbox = _Sandbox(files, plan, bwrap=bwrap, scene=scene)
             try:
                 yield sandbox
             finally:
@@ -114,9 +114,10 @@ def _unsupported() -> Fault | None:
 
 
 class _Sandbox:
-    def __init__(self, files: FileSystem, plan: Layout, *, bwrap: str, limits: Limits) -> None:
+    def __init__(self, files: FileSystem, plan: Layout, *, bwrap: str, scene: Scene) -> None:
         self._files = files
-        self._limits = limits
+        self._limits = scene.limits
+        self._encoded = scene.encoded
         self._head = [*files.enter(), bwrap, *_namespaces(plan.env), *files.binds()]
         self._program = filter_program()
         self._running: set[Confined] = set()
@@ -155,7 +156,7 @@ class _Sandbox:
     def snapshot(self) -> Mapping[str, str]:
         """Every regular text file of the work folder, by relative path."""
         self._files.open_again()
-        return read_folder(self._files.work, limit=self._files.size)
+        return read_folder(self._files.work, limit=self._files.size, encoded=self._encoded)
 
     def talk(self, argv: Sequence[str]) -> Conversation:
         """Start a process for a conversation; it ends with the sandbox."""

@@ -72,7 +72,7 @@ class Docker:
         """A new sandbox, gone with all its containers and files at the end."""
         if shutil.which("docker") is None:
             raise SandboxError(str(self.diagnose()))
-        archive = pack(scene.files, owner=INNER_ID)
+        archive = pack(scene.files, owner=INNER_ID, encoded=scene.encoded)
         name = f"heldout-{secrets.token_hex(8)}"
         keeper = _spawn(keeper_argv(name, scene), stderr=subprocess.STDOUT)
         try:
@@ -205,7 +205,8 @@ class _Sandbox:
         container = self._start(["tar", "-cf", "-", "."], self._scene.limits, wall_s=60, stderr=subprocess.DEVNULL)
         try:
             pipe_of(container.popen.stdin).close()
-            return unpack(pipe_of(container.popen.stdout), limit=self._scene.limits.disk_mb << 20)
+            stream, limit = pipe_of(container.popen.stdout), self._scene.limits.disk_mb << 20
+            return unpack(stream, limit=limit, encoded=self._scene.encoded)
         finally:
             container.close()
 

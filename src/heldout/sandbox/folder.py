@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from heldout.errors import SandboxError
+from heldout.sandbox.encoding import as_bytes, as_text
 
 __all__ = ["check_path", "is_skipped", "read_folder", "write_folder"]
 
@@ -28,11 +29,14 @@ def check_path(path: str) -> PurePosixPath:
     return PurePosixPath(path)
 
 
-def write_folder(folder: int, files: Mapping[str, str], *, owner: int | None) -> None:
-    """Write new files into the open folder `folder`, before anything untrusted can reach it; `owner` is given them."""
+def write_folder(folder: int, files: Mapping[str, str], *, owner: int | None, encoded: Sequence[str] = ()) -> None:
+    """Write new files into the open folder `folder`, before anything untrusted can reach it; `owner` is given them.
+
+    The text of files whose names end with one of `encoded` is base64.
+    """
     made: set[PurePosixPath] = {PurePosixPath(".")}
     for name, text in files.items():
-        path = check_path(name)
+        path, data = check_path(name), as_bytes(name, text, encoded)
         try:
             for parent in reversed(path.parents):
                 if parent not in made:
@@ -41,9 +45,9 @@ def write_folder(folder: int, files: Mapping[str, str], *, owner: int | None) ->
                     made.add(parent)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=folder)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode("utf-8"))
+                file.write(data)
             _give(folder, path, owner)
-        except (OSError, UnicodeEncodeError) as cause:
+        except OSError as cause:
             raise SandboxError(f"cannot write {name[:200]!r} into the work folder: {cause}") from cause
 
 
@@ -52,8 +56,9 @@ def _give(folder: int, path: PurePosixPath, owner: int | None) -> None:
         os.chown(path, owner, owner, dir_fd=folder, follow_symlinks=False)
 
 
-def read_folder(folder: int, *, limit: int) -> dict[str, str]:
-    """Every regular file that is UTF-8 text, by relative path in sorted order, `limit` bytes together.
+def read_folder(folder: int, *, limit: int, encoded: Sequence[str] = ()) -> dict[str, str]:
+    """Every regular file that is UTF-8 text, by relative path in sorted order, `limit` bytes together; files whose
+    names end with one of `encoded` as base64, whatever their bytes.
 
     A file that no longer fits is left out, as are links, special files, caches, names that are no UTF-8 and what is
     more than 64 folders deep. Nothing is opened through a link, and opening never waits.
@@ -62,12 +67,10 @@ def read_folder(folder: int, *, limit: int) -> dict[str, str]:
     left = limit
     for path, descriptor in _files(folder, "", 1):
         data = _content(descriptor, left)
-        if data is None:
+        text = None if data is None else as_text(path, data, encoded)
+        if data is None or text is None:
             continue
-        try:
-            found[path] = data.decode("utf-8")
-        except UnicodeDecodeError:
-            continue
+        found[path] = text
         left -= len(data)
     return found
 

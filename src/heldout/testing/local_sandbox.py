@@ -16,6 +16,7 @@ from pathlib import Path
 
 from heldout.errors import SandboxError
 from heldout.sandbox import Completed, Limits, Sandbox, Scene
+from heldout.sandbox.encoding import as_bytes, as_text
 
 __all__ = ["LocalConversation", "LocalSandbox", "LocalSandboxes"]
 
@@ -39,7 +40,7 @@ def _open(scene: Scene) -> Iterator[Sandbox]:
         for path, text in scene.files.items():
             place = Path(folder, path)
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text, encoding="utf-8")
+            place.write_bytes(as_bytes(path, text, scene.encoded))
         sandbox = LocalSandbox(Path(folder), scene)
         try:
             yield sandbox
@@ -80,7 +81,9 @@ class LocalSandbox:
         for path in sorted(self.folder.rglob("*")):
             inside = path.relative_to(self.folder)
             if path.is_file() and not path.is_symlink() and "__pycache__" not in inside.parts:
-                found[inside.as_posix()] = path.read_text(encoding="utf-8", errors="replace")
+                name, data = inside.as_posix(), path.read_bytes()
+                text = as_text(name, data, self.scene.encoded)
+                found[name] = data.decode("utf-8", "replace") if text is None else text
         return found
 
     def talk(self, argv: Sequence[str]) -> LocalConversation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -99,6 +100,22 @@ class SandboxContract:
         )
         assert sandbox.run(["sh", "-c", script]).exit_code == 0
         assert sandbox.snapshot() == {"pkg/mod.py": "A = 1\n", "sub/new": "n\r\n"}
+
+    def test_encoded_files_begin_and_are_shown_as_base64_whatever_their_bytes(self, sandboxes: Sandboxes) -> None:
+        data = b"PK\x03\x04\xff\x00"
+        text = base64.b64encode(data).decode()
+        scene = _SCENE.model_copy(update={"files": {"a/Book.XLSX": text, "n.txt": "n"}, "encoded": (".xlsx",)})
+        with sandboxes.open(scene) as sandbox:
+            assert sandbox.run(["wc", "-c", "a/Book.XLSX"]).output.split()[0] == "6"
+            assert sandbox.snapshot() == scene.files
+            script = "printf plain >p.xlsx; printf '\\377' >q.bin; cp a/Book.XLSX copy.xlsx; rm a/Book.XLSX"
+            assert sandbox.run(["sh", "-c", script]).exit_code == 0
+            assert sandbox.snapshot() == {"copy.xlsx": text, "n.txt": "n", "p.xlsx": "cGxhaW4="}
+
+    def test_an_encoded_file_that_is_no_base64_is_refused_by_name(self, sandboxes: Sandboxes) -> None:
+        scene = Scene(files={"in/book.xlsx": "no base64!"}, encoded=(".xlsx",))
+        with pytest.raises(SandboxError, match=r"in/book\.xlsx"), sandboxes.open(scene):
+            pass
 
     def test_there_is_no_network_and_no_writable_place_but_two(self, sandbox: Sandbox) -> None:
         assert sandbox.run(["sh", "-c", "cat /proc/net/dev | grep -c :"]).output.strip() in ("0", "1")
