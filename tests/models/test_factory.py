@@ -31,7 +31,7 @@ def test_a_plug_in_is_found_in_the_working_folder(tmp_path: Path, monkeypatch: p
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(SetupError, match="anthropic, openai, simulated, simulated_coder, smollm2"):
+    with pytest.raises(SetupError, match="anthropic, openai, simulated, simulated_coder, simulated_tables, smollm2"):
         make_model(ModelConfig(name="gpt"))
 
 

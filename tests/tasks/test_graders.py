@@ -16,7 +16,7 @@ from heldout.errors import SandboxError, SetupError, TaskError
 from heldout.tasks import CheckedGrader, load_grader
 from heldout.tasks.graders import GRADERS, last_number, normalise_label
 
-TEXT_GRADERS = sorted(set(GRADERS) - {"repair"})
+TEXT_GRADERS = sorted(set(GRADERS) - {"repair", "tables", "spreadsheetbench"})
 """Those that compare two texts; references of the others are specifications of their own."""
 
 

@@ -2,7 +2,7 @@
 
 from heldout.models.base import Message, Model, Reply, Request, ToolCall, ToolSpec
 from heldout.models.check import CHECK_BOUND, check_model
-from heldout.models.factory import SIMULATIONS, make_model
+from heldout.models.factory import SIMULATIONS, check_simulation, make_model
 
 __all__ = [
     "CHECK_BOUND",
@@ -14,5 +14,6 @@ __all__ = [
     "ToolCall",
     "ToolSpec",
     "check_model",
+    "check_simulation",
     "make_model",
 ]

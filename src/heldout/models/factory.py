@@ -6,23 +6,42 @@ from types import MappingProxyType
 from typing import Any
 
 from heldout.config import ModelConfig
+from heldout.errors import SetupError
 from heldout.models.base import Model
 from heldout.registry import load
 
-__all__ = ["SIMULATIONS", "make_model"]
+__all__ = ["SIMULATIONS", "check_simulation", "make_model"]
 
-SIMULATIONS = frozenset({"simulated", "simulated_coder"})
+SIMULATIONS = frozenset({"simulated", "simulated_coder", "simulated_tables"})
 """Models that are given an answer key, since they simulate a solver of known skill."""
+
+_PLAYS = MappingProxyType({"simulated_coder": "repair", "simulated_tables": "tables"})
+"""Simulations that know one world, and its source."""
 
 _MODELS = MappingProxyType(
     {
         "simulated": "heldout.models.simulated:SimulatedModel",
         "simulated_coder": "heldout.worlds.repair.coder:SimulatedCoder",
+        "simulated_tables": "heldout.worlds.tables.worker:TableWorker",
         "smollm2": "heldout.models.smollm2:SmolLM2Model",
         "openai": "heldout.models.openai_compatible:OpenAICompatibleModel",
         "anthropic": "heldout.models.anthropic:AnthropicModel",
     }
 )
+
+
+def check_simulation(name: str, *, source: str, in_folders: bool) -> None:
+    """`SetupError` for a simulation that cannot play the tasks of this built-in source; `in_folders` says whether
+    they are worked on in a folder, with commands. Sources of a user's own are not known here."""
+    played = _PLAYS.get(name)
+    foreign = played is not None and ":" not in source and source != played
+    if foreign or (name == "simulated" and in_folders):
+        what = f"plays the tasks of {played!r} and no others" if foreign else "answers questions and runs no command"
+        fits = "".join(f", or {one} for {its}" for one, its in _PLAYS.items() if its == source)
+        raise SetupError(
+            f"solver.model.name = {name!r} is a simulation that {what}, and tasks.source = {source!r}: name a model, "
+            f"for example solver.model.name=openai:MODEL with solver.model.url{fits}"
+        )
 
 
 def make_model(config: ModelConfig, **extra: Any) -> Model:

@@ -7,8 +7,10 @@ from typing import Protocol
 
 from heldout.records import Record
 
-__all__ = ["Grader", "Item", "TaskSource"]
+__all__ = ["REPORT_ROLES", "Grader", "Item", "TaskSource"]
 
+REPORT_ROLES = "reports"
+"""In `Item.roles`: every report role, whatever its name."""
 
 Grader = Callable[[str | None, str], float]
 """(answer, reference) -> score in [0, 1]. A missing answer (None) scores 0; it must not raise on any text."""
@@ -28,6 +30,9 @@ class Item(Record):
     """Items of one group stay in one role under `split_by = "group"`."""
     pool: str = ""
     """Non-empty: the item may only enter the report role of this name (for example `ood`; not `train` or `audit`)."""
+    roles: tuple[str, ...] = ()
+    """The only roles that the item may enter: `train`, `select` (and `spare`, which is further select tasks), `audit`,
+    names of report roles, or `reports` for every one of them. Empty where it may enter any. Not for items of a pool."""
 
 
 class TaskSource(Protocol):

@@ -34,6 +34,8 @@ GRADERS: Mapping[str, str] = {
     "exact": "heldout.tasks.graders:exact",
     "contains": "heldout.tasks.graders:contains",
     "repair": "heldout.worlds.repair.grading:grade",
+    "tables": "heldout.worlds.tables.grading:grade",
+    "spreadsheetbench": "heldout.benchmarks.spreadsheet_grading:grade_spreadsheets",
 }
 """Short name to dotted path."""
 

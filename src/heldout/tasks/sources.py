@@ -34,12 +34,14 @@ __all__ = [
 SOURCES: Mapping[str, str] = {
     "questions": "heldout.worlds.questions:QuestionsSource",
     "repair": "heldout.worlds.repair:RepairSource",
+    "tables": "heldout.worlds.tables:TablesSource",
     "trec:6": "heldout.benchmarks.trec:trec6",
     "trec:50": "heldout.benchmarks.trec:trec50",
     "banking77": "heldout.benchmarks.banking77:Banking77Source",
     "gsm8k": "heldout.benchmarks.gsm8k:Gsm8kSource",
     "swe": "heldout.benchmarks.swe:SweSource",
     "harbor": "heldout.benchmarks.harbor:HarborSource",
+    "spreadsheetbench": "heldout.benchmarks.spreadsheetbench:SpreadsheetBenchSource",
     "jsonl": "heldout.tasks.sources:JsonlSource",
     "csv": "heldout.tasks.sources:CsvSource",
 }

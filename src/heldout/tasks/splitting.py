@@ -2,7 +2,9 @@
 
 Sealed roles are dealt first (audit, then reports), then select, then spare, from the front of one
 seeded order; train is dealt from its back. So the sealed roles do not depend on the sizes of select
-and train, train depends on no other size, and a smaller role is the beginning of a larger one.
+and train, train depends on no other size, and a smaller role is the beginning of a larger one. Items
+that say which roles they may enter (`Item.roles`) keep their place in the order, and other roles
+pass over them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 
 from heldout.config import TasksConfig
 from heldout.errors import SetupError
-from heldout.tasks.base import Item
+from heldout.tasks.base import REPORT_ROLES, Item
 from heldout.tasks.duplicates import DuplicatePair, clusters, find_duplicates
 
 __all__ = ["RESERVED_ROLES", "Division", "divide"]
@@ -42,6 +44,7 @@ def divide(items: Sequence[Item], config: TasksConfig, *, fresh: int = 0) -> Div
     """
     _check_report_names(config)
     _check_pool_names(items)
+    _check_role_names(items, config)
     kept = _without_copies(items) if config.duplicates == "drop" else tuple(items)
     roles = _deal(kept, config, fresh=fresh)
     if config.duplicates == "stop":
@@ -67,41 +70,65 @@ def _check_pool_names(items: Sequence[Item]) -> None:
         )
 
 
+def _check_role_names(items: Sequence[Item], config: TasksConfig) -> None:
+    known = {*RESERVED_ROLES, REPORT_ROLES, *config.reports}
+    for item in items:
+        if item.roles and item.pool:
+            raise SetupError(
+                f"task {item.id!r} has both the pool {item.pool!r} and the roles {', '.join(item.roles)}; a task of a "
+                "pool enters the report role of that name and no other"
+            )
+        if item.roles and not known.intersection(item.roles):
+            raise SetupError(
+                f"task {item.id!r} may only enter {', '.join(map(repr, item.roles))}, and there is no such role; there "
+                f"is {', '.join(sorted(known))}"
+            )
+
+
+def _may_enter(item: Item, role: str) -> bool:
+    """Whether a task may stand in a role; `spare` holds further select tasks."""
+    wanted = {role, "select"} if role == "spare" else {role} if role in RESERVED_ROLES else {role, REPORT_ROLES}
+    return not item.roles or not wanted.isdisjoint(item.roles)
+
+
 def _deal(items: Sequence[Item], config: TasksConfig, *, fresh: int) -> dict[str, tuple[Item, ...]]:
     pools = {item.pool for item in items}
     deck = _Deck(_in_order([item for item in items if not item.pool], config))
-    roles = {"audit": deck.front(config.audit)}
+    roles = {"audit": deck.front("audit", config.audit)}
     for name, size in sorted(config.reports.items()):
         source = _Deck(_in_order([item for item in items if item.pool == name], config)) if name in pools else deck
-        roles[name] = source.front(size)
-    roles["select"] = deck.front(config.select)
+        roles[name] = source.front(name, size)
+    roles["select"] = deck.front("select", config.select)
     if fresh:
-        roles["spare"] = deck.front(fresh)
-    roles["train"] = deck.back(config.train)
+        roles["spare"] = deck.front("spare", fresh)
+    roles["train"] = deck.back("train", config.train)
     _refuse_shortage(roles, items, config, fresh=fresh)
     return roles
 
 
 @dataclass(slots=True)
 class _Deck:
-    """Units (single items, or whole groups) that are dealt once. A unit that was begun goes to no other role."""
+    """Units (single items, or whole groups) that are dealt once. A unit that was begun goes to no other role, and a
+    group goes only where all of its items may."""
 
     units: list[tuple[Item, ...]]
 
-    def front(self, size: int) -> tuple[Item, ...]:
-        return self._deal(size, end=0)
+    def front(self, role: str, size: int) -> tuple[Item, ...]:
+        return self._deal(role, size, self.units)
 
-    def back(self, size: int) -> tuple[Item, ...]:
-        return self._deal(size, end=-1)
+    def back(self, role: str, size: int) -> tuple[Item, ...]:
+        return self._deal(role, size, self.units[::-1])
 
-    def _deal(self, size: int, *, end: int) -> tuple[Item, ...]:
-        dealt = 0
+    def _deal(self, role: str, size: int, ordered: Sequence[tuple[Item, ...]]) -> tuple[Item, ...]:
         taken: list[Item] = []
-        ordered = self.units if end == 0 else self.units[::-1]
-        while len(taken) < size and dealt < len(ordered):
-            taken.extend(ordered[dealt])
-            dealt += 1
-        self.units = self.units[dealt:] if end == 0 else self.units[: len(self.units) - dealt]
+        begun: set[str] = set()
+        for unit in ordered:
+            if len(taken) >= size:
+                break
+            if all(_may_enter(item, role) for item in unit):
+                taken.extend(unit)
+                begun.add(unit[0].id)
+        self.units = [unit for unit in self.units if unit[0].id not in begun]
         return tuple(taken[:size])
 
 
@@ -169,9 +196,19 @@ def _refuse_shortage(
             if name in pools
         ),
     ]
+    if any(item.roles for item in items):
+        lines += [
+            f"of those available, {len(_eligible(items, name))} may enter {name}: the source says where they may go"
+            for name in short
+            if name not in pools
+        ]
     if config.split_by == "group":
         lines.append("groups are never divided between roles, so what remains of a group is lost to the others")
     raise SetupError("\n  ".join([*lines, "lower tasks.audit, tasks.reports, tasks.select or tasks.train"]))
+
+
+def _eligible(items: Sequence[Item], role: str) -> list[Item]:
+    return [item for item in items if not item.pool and _may_enter(item, role)]
 
 
 def _without_copies(items: Sequence[Item]) -> tuple[Item, ...]:
