@@ -137,6 +137,9 @@ class Trajectory(Record):
     seed: int = 0
     measures: Mapping[str, float] = Field(default_factory=dict)
     """What the harness counted: turns, hook_errors, format_errors, …"""
+    artifacts: Mapping[str, str] = Field(default_factory=dict)
+    """Texts that were made for this episode alone, by name (a transient `SKILL.md`); kept as a record, never read
+    for another task."""
     spend: Spend = Spend()
 
 
@@ -167,6 +170,8 @@ class Outcome(Record):
     error: str | None = None
     measures: Mapping[str, float] = Field(default_factory=dict)
     """What the harness counted in the episode; see `Trajectory.measures`."""
+    artifacts: Mapping[str, str] = Field(default_factory=dict)
+    """Digest of each of `Trajectory.artifacts`, whose text lies in `blobs/<digest>/`."""
     spend: Spend = Spend()
 
     @model_validator(mode="after")

@@ -115,7 +115,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (("run", "winners_cruse"), "no loop 'winners_cruse'; there is verse, winners_curse"),
+            (("run", "winners_cruse"), "no loop 'winners_cruse'; there is gepa, gso, merged_patches, one_shot_skill, "),
             (("run", "winners_curse", "tasks.selct=3"), "tasks.selct: unknown key; allowed here"),
             (("run", "winners_curse", "preset=huge"), "no preset 'huge'; there is small, default, paper"),
             (("run", "winners_curse", "tasks.select=0"), "tasks.select"),

@@ -11,10 +11,12 @@ from typing import Annotated
 import typer
 
 from heldout.cli.app import DONE, app
+from heldout.cli.finding import checked_summary, final_of
 from heldout.cli.printing import print_json, print_runs
 from heldout.errors import SetupError, StoreError
-from heldout.report import RUNNING, RunSummary, print_summary, run_json, summary, write_report
-from heldout.store import Index, RunFolder, export_candidate, list_runs, read_events
+from heldout.report import print_summary, run_json, write_report
+from heldout.skills.export import write_skill_as
+from heldout.store import RunFolder, export_candidate, list_runs
 
 __all__ = ["export_command", "report_command", "runs_command", "show_command"]
 
@@ -26,6 +28,7 @@ class ExportKind(StrEnum):
     """What a run can be exported to."""
 
     FOLDER = "folder"
+    SKILL = "skill"
 
 
 @app.command("runs")
@@ -37,7 +40,7 @@ def runs_command(
     found, damaged = [], []
     for run in sorted(begun, key=lambda run: run.events.stat().st_mtime, reverse=True):
         try:
-            found.append(_summary(run))
+            found.append(checked_summary(run))
         except StoreError as error:
             damaged.append(f"{run.path}: {error}")
     for line in damaged:
@@ -53,7 +56,7 @@ def runs_command(
 def show_command(run: Run, as_json: Json = False) -> int:
     """Show one run: its gains, its noise and what it cost."""
     folder = RunFolder.find(Path(run))
-    found = _summary(folder)
+    found = checked_summary(folder)
     report = folder.report if folder.report.exists() else None
     if as_json:
         print_json(run_json(found, report=report))
@@ -66,7 +69,7 @@ def show_command(run: Run, as_json: Json = False) -> int:
 def report_command(run: Run, as_json: Json = False) -> int:
     """Write the run's HTML report anew and print its path."""
     folder = RunFolder.find(Path(run))
-    _summary(folder)
+    checked_summary(folder)
     path = write_report(folder.path)
     sys.stdout.write((json.dumps({"report": str(path)}) if as_json else str(path)) + "\n")
     return DONE
@@ -75,26 +78,34 @@ def report_command(run: Run, as_json: Json = False) -> int:
 @app.command("export")
 def export_command(
     run: Run,
-    to: Annotated[ExportKind, typer.Option(help="`folder`: the winning candidate's files, usable without Heldout.")],
-    out: Annotated[Path, typer.Option(help="Where to write it; must not exist.")],
+    to: Annotated[
+        ExportKind,
+        typer.Option(
+            help="`folder`: the winning candidate's files. `skill`: an Agent Skills folder, of a guide or a skill. "
+            "Both are usable without Heldout."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where to write it; must not exist. A skill takes its name, or is written under its own."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Write the winning candidate to a folder of plain files."""
-    folder = RunFolder.find(Path(run))
-    found = _summary(folder)
-    if found.status == RUNNING:
-        raise SetupError(f"{run!r} has not finished; resume it first: heldout run --resume --out {folder.path}")
-    if out.exists():
-        raise SetupError(f"{str(out)!r} exists; name a folder that does not")
-    export_candidate(folder.load(found.final.digest), out)
-    answer = {"digest": found.final.digest, "to": to.value, "path": str(out)}
-    sys.stdout.write((json.dumps(answer) if as_json else f"{out}") + "\n")
+    _, final = final_of(run)
+    if to is ExportKind.SKILL:
+        path = write_skill_as(final, out)
+    elif out is None:
+        raise SetupError("name the folder to write to, which must not exist: --out best")
+    else:
+        path = _new_folder(out)
+        export_candidate(final, path)
+    answer = {"digest": final.digest, "to": to.value, "path": str(path)}
+    sys.stdout.write((json.dumps(answer) if as_json else f"{path}") + "\n")
     return DONE
 
 
-def _summary(folder: RunFolder) -> RunSummary:
-    """What the index says, once every checksum of the journal behind it was looked at: an index outlives damage."""
-    for _ in read_events(folder.events):
-        pass
-    with Index.open(folder.path) as index:
-        return summary(index.connection)
+def _new_folder(out: Path) -> Path:
+    if out.exists():
+        raise SetupError(f"{str(out)!r} exists; name a folder that does not")
+    return out

@@ -34,13 +34,16 @@ def doctor_command(
 
 @app.command("bench")
 def bench_command(
-    name: Annotated[str, typer.Argument(help="winners_curse, verse or verse_published")],
+    name: Annotated[str, typer.Argument(help="winners_curse, verse, verse_published or gso")],
     quick: Annotated[
         bool, typer.Option("--quick", help="A CI-sized table, written under results/quick instead.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder of the tables.")] = Path("results"),
     only: Annotated[
-        str | None, typer.Option(help="One part: a to d of winners_curse and of verse; id or ood of verse_published.")
+        str | None,
+        typer.Option(
+            help="One part: a to d of winners_curse and of verse; id or ood of verse_published; a to e of gso."
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON on standard output and nothing else there.")

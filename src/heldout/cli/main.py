@@ -12,13 +12,13 @@ from typing import Any
 import typer
 from typer.exceptions import TyperException
 
-from heldout.cli import inspecting, machine, outcomes, running, sources
+from heldout.cli import inspecting, machine, outcomes, running, skills, sources
 from heldout.cli.app import DONE, FAILED, INTERRUPTED, OUT_OF_BUDGET, WRONG_USE, app
 from heldout.errors import BudgetExhausted, GateError, HeldoutError, SetupError, TaskError
 
 __all__ = ["COMMANDS", "exit_code", "main"]
 
-COMMANDS = (running, inspecting, outcomes, sources, machine)
+COMMANDS = (running, inspecting, skills, outcomes, sources, machine)
 """Modules whose commands are on `app` once they are imported."""
 
 

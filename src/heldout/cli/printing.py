@@ -17,7 +17,7 @@ from heldout.records import Record
 from heldout.report import RunSummary
 from heldout.report.numbers import interval, percent, plus_minus, points, signed
 from heldout.tasks import SourceEntry, SourceReport
-from heldout.workbench import MachineCheck, NoiseReport, Plan
+from heldout.workbench import MachineCheck, NoiseReport, Plan, Recommendation
 
 __all__ = [
     "print_checks",
@@ -71,6 +71,7 @@ def print_noise(report: NoiseReport) -> None:
         f"False accepts: an equally good generation of {report.candidates} that differs on "
         f"{percent(report.disagreement)} of the tasks ({report.disagreement_source}).",
         f"The audit's standard error at that disagreement: {plus_minus(report.audit_standard_error)}.",
+        *([] if report.recommendation is None else _recommended(report.recommendation)),
     ]
     _print(*(["SIMULATION: the solver is a simulated model."] if report.simulated else []), table, *lines)
 
@@ -152,6 +153,16 @@ def print_checks(checks: Sequence[MachineCheck]) -> None:
     for check in checks:
         table.add_row("works" if check.works else "absent", check.name, check.detail, check.mend)
     _print(table)
+
+
+def _recommended(found: Recommendation) -> list[str]:
+    """The setting, what it brings and what it costs."""
+    return [
+        f"Recommended: {found.setting}. As configured, the gate of this run accepts {percent(found.now)} of the edits "
+        f"without effect; with it, {percent(found.then)} ± {100 * found.then_standard_error:.1f}.",
+        f"The price: an edit that truly repairs {percent(found.repaired)} of the tasks is accepted in "
+        f"{percent(found.power_then)} of the cases instead of {percent(found.power_now)}.",
+    ]
 
 
 def _array(records: Iterable[Record]) -> str:

@@ -84,16 +84,20 @@ def run_command(
 @app.command("audit")
 def audit_command(
     run_folder: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name under runs/.")],
+    words: Annotated[
+        list[str] | None, typer.Argument(help="Other limits than the run's, for example budget.evaluations=2000")
+    ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Open it although it was opened before; recorded as such.")
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Open the audit role of a run, once: start against final, paired."""
+    """Open the audit role of a run, once: start against final, paired. Make up for a retention that is missing."""
     folder = RunFolder.find(Path(run_folder))
+    config = _with_words(folder.load_config(), words) if words else None
     with progress_bar(quiet=as_json) as progress:
         opening = Opening(folder.path, command=_command(), resume=True, progress=progress)
-        result = audit(opening, again=again)
+        result = audit(opening, again=again, config=config)
     if as_json:
         print_json(result)
     else:

@@ -54,6 +54,7 @@ __all__ = [
 
 HARNESSES: Mapping[str, str] = {
     "prompt": "heldout.harness.prompt:PromptHarness",
+    "skilled": "heldout.skills.harness:SkilledHarness",
     "tool_loop": "heldout.harness.tool_loop:ToolLoopHarness",
 }
 """Short names of the built-in harnesses."""
@@ -75,9 +76,14 @@ def make_harness(config: SolverConfig, *, labels: Sequence[str], environment: En
 def start_files(config: SolverConfig, instruction: str) -> dict[str, str]:
     """The folder that a run begins with: the instruction, in the file where the harness reads it.
 
-    A class says so with `start_file`; one that does not is taken to read what the prompt harness reads.
+    A class says so with `start_file`; one that does not is taken to read what the prompt harness reads. A class with
+    `start_folder` brings its own folder for its options, or None, and the instruction is then not used.
     """
     harness = registry.load(config.harness, among=HARNESSES, what="harness")
+    start_folder = getattr(harness, "start_folder", None)
+    own = None if start_folder is None else start_folder(config.options)
+    if own is not None:
+        return dict(own)
     file = str(getattr(harness, "start_file", INSTRUCTION_FILE))
     files = {file: instruction.strip() + "\n"}
     return files | {DEMONSTRATIONS_FILE: ""} if file == INSTRUCTION_FILE else files

@@ -55,7 +55,7 @@ _BASH_OR_SH = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else 
 
 @dataclass(slots=True)
 class LoopEpisode:
-    """The state of one episode; `run` takes it to its end."""
+    """The state of one episode; `run` takes it to its end, from which `go_on` may take it once more."""
 
     model: Model
     shell: Shell
@@ -76,6 +76,28 @@ class LoopEpisode:
     def run(self) -> None:
         """Take turns until the agent submits or a limit is reached. `ModelError` and `SandboxError` pass through."""
         self._deadline = self.clock() + self.options.wall_s
+        self._take_turns()
+
+    @property
+    def submitted(self) -> bool:
+        """Whether the agent itself has ended the episode."""
+        return self._ending == "submitted"
+
+    def go_on(self, note: str) -> bool:
+        """Take up an episode that the agent ended, with a note added to what it is shown last, under the same limits.
+
+        False, and nothing happens, where it was not the agent that ended it, or no turn is left.
+        """
+        if not self.submitted or self.counts["turns"] >= self.settings.max_turns or self._left_s() <= 0.0:
+            return False
+        self._ending = ""
+        self.context.note(note)
+        last = self.steps[-1]
+        self.steps[-1] = last.model_copy(update={"output": f"{last.output}\n\n{note}".strip()})
+        self._take_turns()
+        return True
+
+    def _take_turns(self) -> None:
         while not self._ending:
             if self.counts["turns"] >= self.settings.max_turns:
                 self._ending = "turn_limit"

@@ -6,30 +6,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from heldout.errors import SetupError
 from heldout.harness.base import Episode, Preparation, Replayed
 from heldout.harness.context import Context
-from heldout.harness.hook_surface import GROWTH_BYTES, GROWTH_MESSAGES, NOTE_BYTES
 from heldout.harness.hooks import HookHost, dry_run
+from heldout.harness.loop_bound import TOKENS_PER_MESSAGE, most_tokens_in
 from heldout.harness.loop_episode import LoopEpisode, Shell
+from heldout.harness.loop_requirements import agents_environment, usable_sandboxes
 from heldout.harness.loop_settings import LoopSettings, ToolLoopOptions
-from heldout.harness.observations import HEADER_BYTES, LINE_BYTES, observe
+from heldout.harness.observations import observe
 from heldout.harness.protocol import rules
 from heldout.harness.workspace import PROMPT_FILE, Workspace, read_workspace
 from heldout.ledger import paid_until_now
 from heldout.models.base import Model, Request
 from heldout.options import read_options
 from heldout.records import Candidate, Spend, Task, Trajectory, digest_of
-from heldout.sandbox import Sandbox, Scene, make_sandboxes
+from heldout.sandbox import Sandbox, Scene
 from heldout.tasks.environment import Environment, changes_answer
 
-__all__ = ["LEAST_REPLY_TOKENS", "ToolLoopHarness"]
-
-LEAST_REPLY_TOKENS = 256
-"""An agent's turn, with its command, does not fit in less."""
-
-_TOKENS_PER_MESSAGE = 16
-"""More than any chat template adds around one message."""
+__all__ = ["ToolLoopHarness"]
 
 
 class ToolLoopHarness:
@@ -56,25 +50,12 @@ class ToolLoopHarness:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         del labels
-        if answer != "generate":
-            raise SetupError(f"solver.answer = {answer!r} is not for agents; use 'generate' with harness 'tool_loop'")
-        if environment is None:
-            raise SetupError(
-                "the harness 'tool_loop' needs tasks that begin in a work folder, and this task source has none; "
-                "use a source such as tasks.source = 'repair', or solver.harness = 'prompt'"
-            )
-        if max_tokens < LEAST_REPLY_TOKENS:
-            raise SetupError(
-                f"solver.model.max_tokens = {max_tokens} is too short for an agent's turn; "
-                f"set at least {LEAST_REPLY_TOKENS}, better 2048: solver.model.max_tokens=2048"
-            )
+        self.environment = agents_environment(
+            "tool_loop", environment, answer=answer, max_tokens=max_tokens, source="repair"
+        )
         self.options = read_options(ToolLoopOptions, options or {}, where="the harness 'tool_loop'")
         self.max_tokens = max_tokens
-        self.environment = environment
-        self.sandboxes = make_sandboxes(self.options.sandbox)
-        fault = self.sandboxes.fault()
-        if fault is not None:
-            raise SetupError(f"the harness 'tool_loop' cannot use the sandbox {self.options.sandbox!r}: {fault}")
+        self.sandboxes = usable_sandboxes("tool_loop", self.options.sandbox)
         self._clock = clock
         self.fingerprint = f"tool_loop:{digest_of(self._identity())[:16]}"
 
@@ -153,8 +134,8 @@ class ToolLoopHarness:
         workspace = read_workspace(candidate)
         settings = self.options.settings(workspace.settings)
         system = self._system(workspace.text, workspace, settings)
-        first = len(system.encode()) + len(task.input.encode()) + 2 * _TOKENS_PER_MESSAGE
-        tokens_in = _most_tokens_in(settings, workspace.hooks.defined, first=first, reply=self.max_tokens)
+        first = len(system.encode()) + len(task.input.encode()) + 2 * TOKENS_PER_MESSAGE
+        tokens_in = most_tokens_in(settings, workspace.hooks.defined, first=first, reply=self.max_tokens)
         turns = settings.max_turns
         return Spend.model_construct(calls=turns, tokens_in=tokens_in, tokens_out=turns * self.max_tokens)
 
@@ -181,16 +162,3 @@ class ToolLoopHarness:
             "tokens": self.max_tokens,
             "rules": rules(max_turns=self.options.max_turns, command_timeout_s=self.options.command_timeout_s),
         }
-
-
-def _most_tokens_in(settings: LoopSettings, hooks: frozenset[str], *, first: int, reply: int) -> int:
-    """Of all requests of an episode: `first` in each, and every earlier turn, in full or as a line."""
-    first += GROWTH_BYTES if "system_prompt" in hooks else 0
-    first += GROWTH_BYTES + GROWTH_MESSAGES * _TOKENS_PER_MESSAGE if "before_llm" in hooks else 0
-    said = reply + 2 * _TOKENS_PER_MESSAGE + (GROWTH_BYTES if "after_llm" in hooks else 0)
-    full = said + HEADER_BYTES + settings.obs_cap + (NOTE_BYTES if "on_turn_end" in hooks else 0)
-    total = 0
-    for earlier in range(settings.max_turns):
-        shown = min(earlier, settings.keep_full_turns)
-        total += first + shown * full + (earlier - shown) * (said + LINE_BYTES)
-    return total

@@ -14,7 +14,7 @@ from heldout.errors import BoundaryError, BudgetExhausted, HarnessError, SetupEr
 from heldout.harness.base import Episode, Harness, Preparation
 from heldout.ledger import Ledger, Reservation, lost_with
 from heldout.models.base import Model
-from heldout.records import Candidate, Outcome, OutcomeStatus, Record, Spend, Task, Trajectory
+from heldout.records import Candidate, Outcome, OutcomeStatus, Record, Spend, Task, Trajectory, digest_of
 from heldout.rollouts.executors import Executor
 from heldout.rollouts.progress import Progress, QuietProgress
 from heldout.store.events import Prepared
@@ -56,6 +56,8 @@ class _Told:
 
     answer: str | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    """Digests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Engine:
     progress: Progress = field(default_factory=QuietProgress)
     keep_trace: Callable[[str, Trajectory], object] = lambda _key, _trajectory: None
     """Keeps the trajectory of an outcome key, before the outcome is journaled."""
+    keep_artifact: Callable[[str, str], str] = lambda name, text: digest_of({name: text})
+    """Keeps a text that was made for one episode, as (name, text), and returns its digest. Nothing reads it back."""
     _preparing: threading.Lock = field(default_factory=threading.Lock)
 
     def evaluate(self, sweep: Sweep, *, grade: Grade) -> tuple[Outcome, ...]:
@@ -226,21 +230,20 @@ class Engine:
         future.add_done_callback(lambda done: finished.put((job, done)))
 
     def _record(self, job: _Job, future: Future[JobResult], sweep: Sweep, *, grade: Grade) -> None:
-        answer, score, fault, spend = None, None, None, Spend(evaluations=1)
-        measures: Mapping[str, float] = {}
+        score, fault, spend = None, None, Spend(evaluations=1)
+        told = _Told()
         try:
             result = future.result()
-            answer, spend = result.trajectory.answer, self._spend(result)
-            measures = result.trajectory.measures
+            told, spend = self._told(result.trajectory), self._spend(result)
             if sweep.traced:
                 self.keep_trace(job.key, result.trajectory)
-            score = grade(job.task.id, answer)
+            score = grade(job.task.id, told.answer)
         except SetupError:
             job.reservation.refund()
             raise
         except TaskError as error:
             # Paid for and not graded: kept as missing, and measured again once the grader is mended.
-            self._keep(job, sweep, score=None, error=str(error), spend=spend, told=_Told(answer, measures))
+            self._keep(job, sweep, score=None, error=str(error), spend=spend, told=told)
             raise
         except HarnessError as error:
             # The candidate's own doing (it raised, or ran past its time): failed, so that hanging never pays.
@@ -248,7 +251,6 @@ class Engine:
         except BoundaryError as error:
             # Of the run, or of a grader's sandbox after it: what the run cost stays counted.
             fault, spend = str(error), spend + self._lost(error)
-        told = _Told(answer, measures)
         self._keep(job, sweep, score=score, error=fault, spend=spend, told=told)
 
     def _keep(
@@ -275,12 +277,17 @@ class Engine:
             answer=None if told.answer is None else told.answer[:ANSWER_CHARACTERS],
             error=error,
             measures=told.measures,
+            artifacts=told.artifacts,
             spend=spend,
         )
         self.append("outcome", outcome)
         job.reservation.settle(spend)
         self.recorded[job.key] = outcome
         self.progress.advance(cost_usd=spend.cost_usd)
+
+    def _told(self, trajectory: Trajectory) -> _Told:
+        artifacts = {name: self.keep_artifact(name, text) for name, text in trajectory.artifacts.items()}
+        return _Told(trajectory.answer, trajectory.measures, artifacts)
 
     def _lost(self, error: BoundaryError) -> Spend:
         return self.ledger.price(self.model.name, lost_with(error))
