@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from heldout.config import (
     read_toml,
 )
 from heldout.errors import SetupError
+from heldout.records import digest_of
 
 
 def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset() -> None:
@@ -88,6 +90,18 @@ def test_limits_and_executor_do_not_change_what_a_run_computes() -> None:
     other = load_config([{"budget": {"dollars": 3.0}, "executor": {"kind": "threads"}}])
     assert config_digest(base) == config_digest(other)
     assert changed_keys(base, other) == []
+
+
+@pytest.mark.parametrize("part", ["solver", "gate"])
+def test_options_that_are_not_used_leave_older_runs_their_identity(part: str) -> None:
+    """Fields that came later: an empty table is no part of the digest, and a set one is."""
+    content = json.loads(RunConfig().model_dump_json())
+    del content["executor"], content["solver"]["options"], content["gate"]["options"]
+    content["budget"] = {"prices": {}}
+    assert config_digest(RunConfig()) == digest_of(content)
+    used = load_config([{part: {"options": {"min_u": 2}}}])
+    assert config_digest(used) != config_digest(RunConfig())
+    assert changed_keys(RunConfig(), used) == [f"{part}.options: None -> {{'min_u': 2}}"]
 
 
 def test_a_changed_key_is_named_with_both_values() -> None:

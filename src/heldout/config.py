@@ -44,11 +44,12 @@ class TasksConfig(Record):
 
     source: str = "questions"
     """Of questions: `questions`, `trec:6`, `trec:50`, `banking77`, `gsm8k`, `jsonl`, `csv`. Of agents' work: `repair`,
-    `swe`, `harbor`. Or `package.module:Class`."""
+    `swe`, `harbor`; on workbooks: `tables`, `spreadsheetbench`. Or `package.module:Class`."""
     path: str | None = None
     """File or folder that the source reads; relative paths are relative to the working folder."""
     grader: str | None = None
-    """`label`, `number`, `exact`, `contains`, `repair`, or `package.module:function`; None takes the source's own."""
+    """`label`, `number`, `exact`, `contains`, `repair`, `tables`, `spreadsheetbench`, or `package.module:function`;
+    None takes the source's own."""
     train: int = Field(default=128, ge=1)
     """Tasks whose bodies and answers the improver may see."""
     select: int = Field(default=64, ge=1)
@@ -73,8 +74,8 @@ class ModelConfig(Record):
     """A language model and how it is sampled."""
 
     name: str = "simulated"
-    """`simulated`, `simulated_coder` (for `repair`), `smollm2`, `openai:MODEL` (any compatible URL), `anthropic:MODEL`,
-    or `package.module:Class`."""
+    """`simulated`, `simulated_coder` (for `repair`), `simulated_tables` (for `tables`), `smollm2`, `openai:MODEL` (any
+    compatible URL), `anthropic:MODEL`, or `package.module:Class`."""
     url: str | None = None
     """Base URL of an OpenAI-compatible server, for example http://127.0.0.1:8000/v1."""
     api_key_env: str = "OPENAI_API_KEY"
@@ -111,7 +112,7 @@ class SolverConfig(Record):
     model: ModelConfig = ModelConfig()
     """The solving model; its weights are fixed."""
     harness: str = "prompt"
-    """`prompt`, `tool_loop` (an agent with a shell), or `package.module:Class`."""
+    """`prompt`, `tool_loop` (an agent with a shell), `skilled` (the same, with a skill), or `package.module:Class`."""
     answer: Literal["generate", "choose"] = "generate"
     """`choose` takes the label with the highest first-token log-probability, calibrated on empty inputs."""
     instruction: str | None = None
@@ -127,7 +128,7 @@ class ImproverConfig(Record):
 
     kind: str = "demonstrations"
     """Of whole prompts: `demonstrations`, `rewrite`, `simulated`. Of agents' folders: `catalog` (a simulation of an
-    improver), `llm`. Or `package.module:Class`."""
+    improver), `llm`. Of skills and guides: `skill_catalog` (a simulation), `skill_llm`. Or `package.module:Class`."""
     model: ModelConfig | None = None
     """The proposing model, with the keys of `solver.model`; None means the solver's own model."""
     failures: int = Field(default=4, ge=0, le=64)
@@ -154,7 +155,8 @@ class GateConfig(Record):
 
     kind: str = "select_confirm"
     """`greedy`, `net`, `tolerance`, `mcnemar`, `pace`, `select_confirm`, `bayes_pilot`, `bayes_online`,
-    `fresh`, `ladder`, `repeats`, `keep_all`, `dual_split`, `near_best`, `manifest`, or `package.module:Class`."""
+    `fresh`, `ladder`, `repeats`, `keep_all`, `dual_split`, `near_best`, `manifest`, `repairs_over_regressions`, or
+    `package.module:Class`."""
     alpha: float = Field(default=0.05, gt=0.0, lt=1.0)
     """Level of the `mcnemar` and `pace` gates."""
     require_gain: bool = True
@@ -171,6 +173,8 @@ class GateConfig(Record):
     """`bayes_pilot`: candidates from which the prior is estimated."""
     prior: tuple[float, float] | None = None
     """(mean, standard deviation) of true gains for the Bayes gates, instead of a pilot."""
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    """Arguments of the gate itself."""
 
 
 class AuditConfig(Record):
@@ -242,7 +246,8 @@ class RunConfig(Record):
     """Everything that a run depends on."""
 
     loop: str = "winners_curse"
-    """`winners_curse`, `verse`, or `package.module:Class`."""
+    """`winners_curse`, `verse`, `gso`; beside `gso` `one_shot_skill`, `persistent_skill`, `skill_frontier`,
+    `merged_patches`, `gepa`; or `package.module:Class`."""
     seed: int = 0
     """Seed of everything but the tasks: proposals, halves, orders, sampling."""
     tasks: TasksConfig = TasksConfig()
@@ -362,8 +367,9 @@ def _identity(config: RunConfig) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(config.model_dump_json())
     del content["executor"]
     content["budget"] = {"prices": content["budget"]["prices"]}
-    if not content["solver"]["options"]:  # a later field: where it is not used, older runs keep their identity
-        del content["solver"]["options"]
+    for part in ("solver", "gate"):
+        if not content[part]["options"]:  # a later field: where it is not used, older runs keep their identity
+            del content[part]["options"]
     return content
 
 

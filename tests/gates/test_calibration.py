@@ -31,6 +31,7 @@ def _exact_rate(kind: str, n: int, disagreement: float) -> float:
             "near_best": ((wins - losses) / n >= -0.03) | (losses - wins < 3),
             "manifest": losses == 0,
             "keep_all": wins >= 0,
+            "repairs_over_regressions": wins > 2 * losses,
         }[kind]
         share = scipy_stats.binom.pmf(discordant, n, disagreement)
         rate += share * float(scipy_stats.binom.pmf(wins, discordant, 0.5)[accepts].sum())
@@ -38,7 +39,11 @@ def _exact_rate(kind: str, n: int, disagreement: float) -> float:
 
 
 @pytest.mark.parametrize(
-    "kind", ["greedy", "net", "mcnemar", "ladder", "tolerance", "near_best", "manifest", "keep_all"]
+    "kind",
+    [
+        *("greedy", "net", "mcnemar", "ladder", "tolerance", "near_best", "manifest", "keep_all"),
+        "repairs_over_regressions",
+    ],
 )
 @pytest.mark.parametrize(("n", "disagreement"), [(16, 0.2), (64, 0.1)])
 def test_invariant_12_printed_rate_equals_the_exact_rate(kind: str, n: int, disagreement: float) -> None:
@@ -68,6 +73,44 @@ def test_invariant_12_printed_rate_of_the_best_of_four_equals_its_simulated_rate
 @pytest.mark.parametrize("kind", ["mcnemar", "pace"])
 def test_false_accepts_of_one_candidate_stay_below_alpha_over_2000_null_runs(kind: str) -> None:
     assert false_accept_rate(_gate(kind), n=64, candidates=1, disagreement=0.3, seed=4).rate <= 0.05
+
+
+def _exact_family_rate(sizes: list[int], disagreement: float) -> float:
+    """P(accept) of the variant `family`, summed over the changes of every family: the mean of their means rises, 3 of 5
+    of them do, and none falls by more than 0.10."""
+    found = {(0.0, 0): 1.0}
+    for size in sizes:
+        wins, losses = np.divmod(np.arange((size + 1) ** 2), size + 1)
+        half = disagreement / 2
+        rest = size - wins - losses
+        chances = np.where(rest >= 0, scipy_stats.binom.pmf(wins, size, half), 0.0)
+        chances *= scipy_stats.binom.pmf(losses, np.maximum(size - wins, 0), half / (1.0 - half))
+        grown: dict[tuple[float, int], float] = {}
+        for (total, rose), chance in found.items():
+            for win, loss, share in zip(wins, losses, chances, strict=True):
+                mean = float(win - loss) / size
+                if share > 0.0 and mean >= -0.10 - 1e-9:
+                    key = (round(total + mean, 9), rose + (mean > 0))
+                    grown[key] = grown.get(key, 0.0) + chance * float(share)
+        found = grown
+    needed = math.ceil(0.6 * len(sizes))
+    return sum(chance for (total, rose), chance in found.items() if total > 1e-6 and rose >= needed)
+
+
+def test_invariant_12_printed_rate_of_the_family_rule_is_that_at_the_families_of_the_tasks() -> None:
+    gate = make_gate(GateConfig(kind="repairs_over_regressions", options={"variant": "family"}))
+    families = ["a"] * 12 + ["b"] * 12 + ["c"] * 12
+    printed = false_accept_rate(gate, n=36, candidates=1, disagreement=0.2, seed=6, families=families)
+    exact = _exact_family_rate([12, 12, 12], 0.2)
+    assert abs(printed.rate - exact) <= 3.5 * math.sqrt(exact * (1 - exact) / 2000)
+    single = false_accept_rate(gate, n=36, candidates=1, disagreement=0.2, seed=6)
+    assert abs(single.rate - _exact_family_rate([36], 0.2)) <= 3.5 * math.sqrt(0.25 / 2000)
+    assert single.rate > printed.rate + 0.1
+
+
+def test_families_of_other_tasks_are_refused() -> None:
+    with pytest.raises(ValueError, match="a family of each of 4 tasks, got 2"):
+        false_accept_rate(_gate("net"), n=4, candidates=1, disagreement=0.2, families=["a", "b"])
 
 
 def test_keep_all_accepts_every_null_generation_by_construction() -> None:
@@ -124,6 +167,7 @@ def test_two_thousand_null_generations_take_under_three_seconds(kind: str) -> No
         ("dual_split", 3, ""),
         ("near_best", 3, ""),
         ("manifest", 3, ""),
+        ("repairs_over_regressions", 3, "1-0, 3-1, 5-2"),
     ],
 )
 def test_smallest_tables_of_the_specification(kind: str, rows: int, tables: str) -> None:

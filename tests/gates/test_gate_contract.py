@@ -79,8 +79,9 @@ def test_low_coverage_is_undecided_and_never_reject(gate: Gate, table: MakeTable
         assert decision.verdict is Verdict.UNDECIDED
         assert decision.n == 15
         assert "15 of 20" in decision.reason
-    assert gate.decide(table("+" * 16 + "?" * 4)).verdict in (Verdict.ACCEPT, Verdict.CONFIRM)
-    worse = gate.decide(table("-" * 16 + "?" * 4)).verdict
+    enough = 18 if gate.name == "repairs_over_regressions" else 16  # its own floor is 0.9
+    assert gate.decide(table("+" * enough + "?" * (20 - enough))).verdict in (Verdict.ACCEPT, Verdict.CONFIRM)
+    worse = gate.decide(table("-" * enough + "?" * (20 - enough))).verdict
     assert worse is (Verdict.ACCEPT if gate.name == "keep_all" else Verdict.REJECT)
 
 
@@ -140,6 +141,13 @@ def test_no_candidates_at_all_is_undecided(gate: Gate) -> None:
 def test_gates_are_frozen(gate: Gate) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         gate.config = GateConfig()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", sorted(set(GATES) - {"repairs_over_regressions"}))
+def test_options_of_a_gate_that_takes_none_are_refused(kind: str) -> None:
+    words = rf"the gate {kind} takes no options, and the config sets gate\.options\.min_u: remove that"
+    with pytest.raises(SetupError, match=words):
+        make_gate(GateConfig(kind=kind, prior=(0.05, 0.05), options={"min_u": 2}))
 
 
 def test_unknown_gate_names_what_there_is() -> None:

@@ -41,6 +41,16 @@ class GenerationTable:
     """Of each candidate, or none: the tasks that its edit was said to risk. Ids that are not in `tasks` are ignored."""
     best: NDArray[np.float64] | None = None
     """Shape (n, repeats): scores of the best state so far on the same tasks; None where that is the incumbent."""
+    families: tuple[str, ...] = ()
+    """The family of each of the n tasks, or none: then all are of one family."""
+    critical: tuple[str, ...] = ()
+    """Safety-critical tasks, by id, whose regressions weigh more. Ids that are not in `tasks` are ignored."""
+    edited: tuple[str, ...] = ()
+    """Files in which the one candidate differs from the incumbent."""
+    attributed: str | None = None
+    """The file (of a guide's module) that the failure was attributed to."""
+    module_rule: bool = False
+    """Whether the edit may differ in the attributed file alone; rules that know of no modules ignore it."""
 
 
 class Gate(Protocol):

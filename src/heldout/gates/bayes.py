@@ -72,6 +72,7 @@ class BayesPilot(_Bayes):
     name: ClassVar[str] = "bayes_pilot"
 
     def __post_init__(self) -> None:
+        Rule.__post_init__(self)
         if self.config.prior is None or self.config.prior[1] < 0.0:
             raise SetupError(
                 f"the gate bayes_pilot needs a prior (mean, standard deviation >= 0) of true gains, got "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +26,14 @@ class FalseAcceptRate(NamedTuple):
 
 
 def false_accept_rate(
-    gate: Gate, *, n: int, candidates: int, disagreement: float, simulations: int = 2000, seed: int = 0
+    gate: Gate,
+    *,
+    n: int,
+    candidates: int,
+    disagreement: float,
+    simulations: int = 2000,
+    seed: int = 0,
+    families: Sequence[str] = (),
 ) -> FalseAcceptRate:
     """Run `gate.decide` on generations in which incumbent and candidates have equal true skill.
 
@@ -32,14 +41,17 @@ def false_accept_rate(
     probability `disagreement`, on its own, so that a win and a loss are equally likely. Noise is shared as in a real
     generation, through the one incumbent: the gains of two candidates correlate by `disagreement`. Candidates that
     resemble each other beyond that make the rate of the best-of-K rules lower. Each repeat is drawn on its own.
-    A gate that answers CONFIRM gets its fresh tasks from the same model. Nothing is missing.
+    A gate that answers CONFIRM gets its fresh tasks from the same model. Nothing is missing. `families` are those of
+    the n tasks, for rules that look at them; without any, all tasks are of one.
     """
+    if families and len(families) != n:
+        raise ValueError(f"expected a family of each of {n} tasks, got {len(families)}")
     rng = np.random.default_rng(seed)
     sizes = np.ones(candidates, dtype=np.int64)
     accepted = 0
     for simulation in range(simulations):
         incumbent, scores = _null(rng, (candidates, n, gate.repeats), disagreement=disagreement)
-        table = GenerationTable(incumbent, scores, sizes, seed=simulation)
+        table = GenerationTable(incumbent, scores, sizes, seed=simulation, families=tuple(families))
         verdict = gate.decide(table).verdict
         if verdict is Verdict.CONFIRM:
             verdict = gate.decide(_confirmed(table, rng, gate=gate, disagreement=disagreement)).verdict
@@ -76,7 +88,7 @@ def _null(
 def _confirmed(table: GenerationTable, rng: np.random.Generator, *, gate: Gate, disagreement: float) -> GenerationTable:
     incumbent, scores = _null(rng, (1, gate.fresh_tasks, gate.repeats), disagreement=disagreement)
     fresh = Comparison(tuple(str(task) for task in range(gate.fresh_tasks)), incumbent, scores[0])
-    return GenerationTable(table.incumbent, table.candidates, table.edit_sizes, seed=table.seed, fresh=fresh)
+    return replace(table, fresh=fresh)
 
 
 def _commits(gate: Gate, wins: int, *, losses: int, n: int, orders: int = 64) -> bool:

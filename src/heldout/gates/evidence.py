@@ -13,7 +13,17 @@ from heldout.gates.base import GenerationTable
 from heldout.records import Decision, Verdict
 from heldout.stats import EQUAL_WITHIN, MeanInterval, mean_interval, mean_measured
 
-__all__ = ["COVERAGE_FLOOR", "Judgement", "PairedGains", "Winner", "conclude", "nothing_measured", "points"]
+__all__ = [
+    "COVERAGE_FLOOR",
+    "Judgement",
+    "PairedGains",
+    "Winner",
+    "conclude",
+    "decided",
+    "nothing_measured",
+    "points",
+    "too_little",
+]
 
 COVERAGE_FLOOR = 0.8
 """Share of the tasks that must be measured for both incumbent and winner. Below it a gate answers UNDECIDED
@@ -48,7 +58,11 @@ class Winner:
     @property
     def covered(self) -> bool:
         """Whether enough tasks were measured for a verdict."""
-        return self.summary.n >= _needed(len(self.differences))
+        return self.covers(COVERAGE_FLOOR)
+
+    def covers(self, coverage: float) -> bool:
+        """Whether this share of the tasks was measured, and no fewer than any gate needs."""
+        return self.summary.n >= _needed(len(self.differences), coverage)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,12 +83,14 @@ class PairedGains:
         differences = mean_measured(candidates) - mean_measured(incumbent)
         return cls(differences, mean_measured(differences))
 
-    def best(self, merit: NDArray[np.float64], edit_sizes: NDArray[np.int64]) -> int | None:
+    def best(
+        self, merit: NDArray[np.float64], edit_sizes: NDArray[np.int64], *, coverage: float = COVERAGE_FLOOR
+    ) -> int | None:
         """Candidate with the largest merit; ties go to the smaller edit, then the lower index. None if all are NaN.
 
         One that was measured on too few tasks for a verdict stands behind all that were measured on enough.
         """
-        enough = (~np.isnan(self.differences)).sum(axis=1) >= _needed(self.differences.shape[1])
+        enough = (~np.isnan(self.differences)).sum(axis=1) >= _needed(self.differences.shape[1], coverage)
         values = (np.where(enough, merit, np.nan) if enough.any() else merit).tolist()
         measured = [value for value in values if value == value]
         if not measured:
@@ -82,9 +98,11 @@ class PairedGains:
         top = max(measured) - EQUAL_WITHIN
         return min((int(edit_sizes[index]), index) for index, value in enumerate(values) if value >= top)[1]
 
-    def winner(self, merit: NDArray[np.float64], edit_sizes: NDArray[np.int64]) -> Winner | None:
+    def winner(
+        self, merit: NDArray[np.float64], edit_sizes: NDArray[np.int64], *, coverage: float = COVERAGE_FLOOR
+    ) -> Winner | None:
         """The best candidate by `merit`, with its evidence on these tasks."""
-        index = self.best(merit, edit_sizes)
+        index = self.best(merit, edit_sizes, coverage=coverage)
         return None if index is None else Winner.of(index, self.differences[index])
 
 
@@ -104,7 +122,11 @@ def conclude(gate: str, winner: Winner | None, judge: Callable[[Winner], Judgeme
     """Apply the rule to the winner, unless too little was measured, and write the evidence down."""
     if winner is None:
         return nothing_measured(gate)
-    judgement = judge(winner) if winner.covered else _too_little()
+    return decided(gate, winner, judge(winner) if winner.covered else too_little())
+
+
+def decided(gate: str, winner: Winner, judgement: Judgement) -> Decision:
+    """The decision that a judgement makes, with the winner's evidence."""
     summary = winner.summary
     return Decision(
         gate=gate,
@@ -132,16 +154,18 @@ def points(fraction: float) -> str:
     return f"{100 * fraction:+.1f} points"
 
 
-def _needed(tasks: int) -> float:
-    """How many of so many tasks a verdict needs."""
-    return max(_FEWEST, COVERAGE_FLOOR * tasks - EQUAL_WITHIN)
-
-
-def _too_little() -> Judgement:
+def too_little(coverage: float = COVERAGE_FLOOR, *, evidence: Mapping[str, float] | None = None) -> Judgement:
+    """What every rule says where less than this share of the tasks was measured."""
     return Judgement(
         Verdict.UNDECIDED,
-        f"a verdict needs {COVERAGE_FLOOR:.0%} of the tasks and at least {_FEWEST}, measured for both",
+        f"a verdict needs {coverage:.0%} of the tasks and at least {_FEWEST}, measured for both",
+        evidence=evidence or {},
     )
+
+
+def _needed(tasks: int, coverage: float) -> float:
+    """How many of so many tasks a verdict needs."""
+    return max(_FEWEST, coverage * tasks - EQUAL_WITHIN)
 
 
 def _counts(winner: Winner) -> str:

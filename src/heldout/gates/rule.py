@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from heldout.config import GateConfig
+from heldout.errors import SetupError
 from heldout.gates.base import GenerationTable
 from heldout.gates.evidence import Judgement, PairedGains, Winner, conclude
 from heldout.records import Decision
@@ -23,6 +24,16 @@ class Rule(ABC):
     name: ClassVar[str]
     counts_decide: ClassVar[bool] = False
     """Whether the winner's wins and losses alone decide, so that the rule has smallest committing tables."""
+    takes_options: ClassVar[bool] = False
+    """Whether the rule reads `config.options`; a rule that does not refuses them."""
+
+    def __post_init__(self) -> None:
+        if self.config.options and not self.takes_options:
+            given = ", ".join(f"gate.options.{key}" for key in sorted(self.config.options))
+            raise SetupError(
+                f"the gate {self.name} takes no options, and the config sets {given}: remove that, or choose a gate "
+                "that takes them, such as gate.kind=repairs_over_regressions"
+            )
 
     @property
     def repeats(self) -> int:
