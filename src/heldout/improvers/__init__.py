@@ -10,20 +10,25 @@ from heldout.config import ImproverConfig
 from heldout.errors import SetupError
 from heldout.improvers.agent import AgentImprover
 from heldout.improvers.base import Attempt, Failure, Improver, View
+from heldout.improvers.skill_roles import SkillImprover
 from heldout.models.base import Model
 
 __all__ = [
     "AGENT_IMPROVERS",
     "IMPROVERS",
+    "SKILL_IMPROVERS",
     "AgentImprover",
     "Attempt",
     "Failure",
     "Improver",
+    "SkillImprover",
     "View",
+    "edits_skills",
     "improver_class",
     "is_agent",
     "make_agent_improver",
     "make_improver",
+    "make_skill_improver",
 ]
 
 IMPROVERS: Mapping[str, str] = {
@@ -39,27 +44,35 @@ AGENT_IMPROVERS: Mapping[str, str] = {
 }
 """Short names of the built-in improvers of agent harnesses."""
 
+SKILL_IMPROVERS: Mapping[str, str] = {
+    "skill_catalog": "heldout.improvers.skill_catalog:SkillCatalog",
+    "skill_llm": "heldout.improvers.skill_llm:SkillLlm",
+}
+"""Short names of the built-in improvers of skills, and of guides for writing them."""
+
+_EDITS: Mapping[str, str] = {"prompts": "prompts", "agents": "agent harnesses", "skills": "skills"}
+_LOOPS: Mapping[str, str] = {"prompts": "winners_curse", "agents": "verse", "skills": "gso"}
+
 
 def make_improver(config: ImproverConfig, *, model: Model | None = None) -> Improver:
     """The improver of prompts that `improver.kind` names; every class, built-in or plug-in, is called with
     (config, model)."""
     made: Improver = _made(config, model)
-    if is_agent(made):
-        raise SetupError(
-            f"improver {config.kind!r} edits agent harnesses, and this loop edits prompts; take one of "
-            f"{', '.join(sorted(IMPROVERS))}, or loop = 'verse'"
-        )
+    _check(config, made, wanted="prompts", names=IMPROVERS)
     return made
 
 
 def make_agent_improver(config: ImproverConfig, *, model: Model | None = None) -> AgentImprover:
     """The improver of agent harnesses that `improver.kind` names, called like the others."""
     made: AgentImprover = _made(config, model)
-    if not is_agent(made):
-        raise SetupError(
-            f"improver {config.kind!r} edits prompts, and this loop edits agent harnesses; take one of "
-            f"{', '.join(sorted(AGENT_IMPROVERS))}, or a class of your own with agent = True"
-        )
+    _check(config, made, wanted="agents", names=AGENT_IMPROVERS, own=", or a class of your own with agent = True")
+    return made
+
+
+def make_skill_improver(config: ImproverConfig, *, model: Model | None = None) -> SkillImprover:
+    """The improver of skills and guides that `improver.kind` names, called like the others."""
+    made: SkillImprover = _made(config, model)
+    _check(config, made, wanted="skills", names=SKILL_IMPROVERS, own=", or a class of your own with skills = True")
     return made
 
 
@@ -68,10 +81,26 @@ def is_agent(improver: object) -> bool:
     return bool(getattr(improver, "agent", False))
 
 
+def edits_skills(improver: object) -> bool:
+    """Whether it is a `SkillImprover`, or the class of one."""
+    return bool(getattr(improver, "skills", False))
+
+
 def improver_class(kind: str) -> Any:
     """The class that `improver.kind` names."""
-    return registry.load(kind, among={**IMPROVERS, **AGENT_IMPROVERS}, what="improver")
+    return registry.load(kind, among={**IMPROVERS, **AGENT_IMPROVERS, **SKILL_IMPROVERS}, what="improver")
 
 
 def _made(config: ImproverConfig, model: Model | None) -> Any:
     return improver_class(config.kind)(config, model)
+
+
+def _check(config: ImproverConfig, made: object, *, wanted: str, names: Mapping[str, str], own: str = "") -> None:
+    """`SetupError` for an improver of something else, with those that fit and the loop that it is for."""
+    edits = "skills" if edits_skills(made) else "agents" if is_agent(made) else "prompts"
+    if edits != wanted:
+        loop = f"; {config.kind!r} itself goes with loop = {_LOOPS[edits]!r}"
+        raise SetupError(
+            f"improver {config.kind!r} edits {_EDITS[edits]}, and this loop edits {_EDITS[wanted]}; take one of "
+            f"{', '.join(sorted(names))}{own}{loop}"
+        )
