@@ -83,11 +83,24 @@ def test_rows_hold_what_the_journal_holds(run: RunFolder) -> None:
             "cost_usd": 0.0,
             "wall_s": 0.0123,
             "cpu_s": 0.01,
+            "measures": None,
+            "artifacts": None,
         }
         assert (last["score"], last["status"], last["error"], last["repeat"]) == (None, "not_measured", "timeout", 2)
         assert (last["seed"], last["evaluations"], last["answer"]) == (str(2**64 - 1), 0, None)
         mean = "SELECT avg(score) FROM outcomes WHERE purpose = 'select' AND candidate = ?"
         assert index.connection.execute(mean, ("c" * 64,)).fetchone()[0] == 0.5
+
+
+def test_what_an_episode_counted_and_made_is_kept_as_json(run: RunFolder, outcome: MakeOutcome) -> None:
+    told = {"measures": {"recoveries": 1.0}, "artifacts": {"SKILL.md": "5c"}}
+    with Journal.open(run.events) as journal:
+        journal.append("outcome", outcome(20).model_copy(update=told))
+    with Index.open(run) as index:
+        row = index.connection.execute("SELECT * FROM outcomes ORDER BY seq DESC").fetchone()
+        place = "SELECT json_extract(artifacts, '$.\"SKILL.md\"') FROM outcomes WHERE artifacts IS NOT NULL"
+        assert index.connection.execute(place).fetchall()[0][0] == "5c"
+    assert (json.loads(row["measures"]), json.loads(row["artifacts"])) == ({"recoveries": 1.0}, {"SKILL.md": "5c"})
 
 
 def test_the_query_by_purpose_and_candidate_uses_its_index(run: RunFolder) -> None:

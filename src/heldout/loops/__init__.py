@@ -1,12 +1,13 @@
 """The loops: programs that move track heads forward under gates."""
 
-from heldout.loops.base import LOOPS, Found, Loop, check_loop, load_loop, preset
+from heldout.loops.base import LOOPS, SKILL_LOOPS, Found, Loop, check_loop, edits_of, load_loop, preset
 from heldout.loops.noise import measure_noise
 from heldout.loops.recorder import Recorder
 from heldout.loops.session import CandidateStore, Scored, Session, gain_over, mean_score, score_column
 
 __all__ = [
     "LOOPS",
+    "SKILL_LOOPS",
     "CandidateStore",
     "Found",
     "Loop",
@@ -14,6 +15,7 @@ __all__ = [
     "Scored",
     "Session",
     "check_loop",
+    "edits_of",
     "gain_over",
     "load_loop",
     "mean_score",

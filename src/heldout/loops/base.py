@@ -5,25 +5,59 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from heldout import registry
 from heldout.config import RunConfig, read_toml
 from heldout.errors import SetupError
-from heldout.improvers import AGENT_IMPROVERS, IMPROVERS, improver_class, is_agent
+from heldout.improvers import AGENT_IMPROVERS, IMPROVERS, SKILL_IMPROVERS, edits_skills, improver_class, is_agent
 from heldout.loops.session import Scored, Session
 from heldout.options import read_options
 from heldout.records import Candidate, Record
 
-__all__ = ["LOOPS", "Found", "Loop", "NoOptions", "check_loop", "load_loop", "preset"]
+__all__ = [
+    "LOOPS",
+    "SKILL_LOOPS",
+    "Edits",
+    "Found",
+    "Loop",
+    "NoOptions",
+    "check_loop",
+    "edits_of",
+    "load_loop",
+    "preset",
+]
 
 LOOPS: Mapping[str, str] = {
     "winners_curse": "heldout.loops.winners_curse:WinnersCurse",
     "verse": "heldout.loops.verse:Verse",
+    "gso": "heldout.loops.gso:Gso",
+    "one_shot_skill": "heldout.loops.one_shot_skill:OneShotSkill",
+    "persistent_skill": "heldout.loops.persistent_skill:PersistentSkill",
+    "skill_frontier": "heldout.loops.skill_frontier:SkillFrontier",
+    "merged_patches": "heldout.loops.merged_patches:MergedPatches",
+    "gepa": "heldout.loops.gepa:GepaLoop",
 }
 """Short names of the built-in loops."""
 
+SKILL_LOOPS = frozenset({"gso", "one_shot_skill", "persistent_skill", "skill_frontier", "merged_patches", "gepa"})
+"""Of them, those over skills and guides, which share `loops.skills.options.SkillOptions`."""
+
+Edits = Literal["candidates", "folders", "skills"]
+
 PRESETS = ("small", "default", "paper")
+
+_CHANGED: Mapping[str, str] = {
+    "candidates": "whole prompts",
+    "folders": "the folders of agents",
+    "skills": "skills and guides for writing them",
+}
+_BUILT_IN: Mapping[str, Mapping[str, str]] = {
+    "candidates": IMPROVERS,
+    "folders": AGENT_IMPROVERS,
+    "skills": SKILL_IMPROVERS,
+}
+_FLAG: Mapping[str, str] = {"candidates": "", "folders": " with agent = True", "skills": " with skills = True"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,8 +77,9 @@ class Loop(Protocol):
 
     options_model: ClassVar[type[Record]]
     """What `options` of the config may hold; checked before a run's folder is made."""
-    edits_folders: ClassVar[bool]
-    """Whether it needs an improver that is an agent (`session.agent`)."""
+    edits: ClassVar[Edits]
+    """What its improver changes: whole `candidates` (`session.improver`), an agent's `folders` (`session.agent`), or
+    `skills` (`session.skills`)."""
 
     def __init__(self, session: Session) -> None: ...
 
@@ -55,6 +90,11 @@ class Loop(Protocol):
         """The final selection among the heads and the start, with what is measured so far."""
 
 
+def edits_of(improver: object) -> Edits:
+    """What an improver class changes."""
+    return "skills" if edits_skills(improver) else "folders" if is_agent(improver) else "candidates"
+
+
 def load_loop(name: str) -> Any:
     """The loop class that `name` means: a built-in, or `package.module:Class`."""
     return registry.load(name, among=LOOPS, what="loop")
@@ -63,21 +103,17 @@ def load_loop(name: str) -> Any:
 def check_loop(loop: Any, config: RunConfig) -> None:
     """`SetupError` for options that a loop does not have, and for an improver that does not fit it.
 
-    A plug-in may lack both flags: it takes any options, and proposes whole candidates.
+    A plug-in may lack both flags: it takes any options, and its improver proposes whole candidates.
     """
     model = getattr(loop, "options_model", None)
     if model is not None:
         read_options(model, config.options, where=f"the loop {config.loop!r}")
-    wants, has = getattr(loop, "edits_folders", False), is_agent(improver_class(config.improver.kind))
-    if wants and not has:
+    wants, has = getattr(loop, "edits", "candidates"), edits_of(improver_class(config.improver.kind))
+    if wants != has:
         raise SetupError(
-            f"the loop {config.loop!r} edits folders, which improver.kind = {config.improver.kind!r} does not; "
-            f"use {', '.join(AGENT_IMPROVERS)}, or your own package.module:Class with agent = True"
-        )
-    if has and not wants:
-        raise SetupError(
-            f"improver.kind = {config.improver.kind!r} edits folders, and the loop {config.loop!r} takes whole "
-            f"candidates; use {', '.join(sorted(set(IMPROVERS) - set(AGENT_IMPROVERS)))}"
+            f"improver.kind = {config.improver.kind!r} changes {_CHANGED[has]}, and the loop {config.loop!r} needs one "
+            f"that changes {_CHANGED[wants]}: use {', '.join(sorted(_BUILT_IN[wants]))}, or your own "
+            f"package.module:Class{_FLAG[wants]}"
         )
 
 

@@ -18,8 +18,11 @@ AA_REPEAT = 1
 """Repeat index, and so the seed, of the second run of the start."""
 
 
-def measure_noise(session: Session, start: Scored, gates: Sequence[Gate]) -> NoiseMeasured:
-    """Evaluate the start a second time on some select tasks, and calibrate the rules at this n."""
+def measure_noise(session: Session, start: Scored, gates: Sequence[Gate], *, confirmed: float = 1.0) -> NoiseMeasured:
+    """Evaluate the start a second time on some select tasks, and calibrate the rules at this n.
+
+    `confirmed` is the share of no-effect flips that reach the gate of a loop that runs flipped tasks once more.
+    """
     recorded = session.recorder.find("noise.measured", "", NoiseMeasured)
     if recorded is not None:
         return recorded
@@ -44,7 +47,7 @@ def measure_noise(session: Session, start: Scored, gates: Sequence[Gate]) -> Noi
             disagreement_source="measured" if measured else "assumed",
             select_tasks=n,
             candidates=session.config.search.candidates,
-            gates=tuple(_calibration(session, gate, disagreement) for gate in gates),
+            gates=tuple(_calibration(session, gate, disagreement * confirmed) for gate in gates),
             audit_standard_error=audit_standard_error(session.config.tasks.audit, disagreement),
         ),
     )
@@ -59,6 +62,13 @@ def _calibration(session: Session, gate: Gate, disagreement: float) -> GateCalib
             disagreement=disagreement,
             simulations=session.config.noise.simulations,
             seed=session.config.seed,
+            families=_families(session),
         )
         tables = smallest_tables(gate, n=len(session.tasks.select))
     return GateCalibration(gate=gate.name, false_accept_rate=rate, standard_error=standard_error, smallest_table=tables)
+
+
+def _families(session: Session) -> tuple[str, ...]:
+    """Of the select tasks; none where no task names one."""
+    found = tuple(task.family for task in session.tasks.select)
+    return found if any(found) else ()

@@ -39,6 +39,9 @@ _RESTS_ON: Mapping[str, str] = {
     "attribution": "train",
     "probe": "probe",
     "smoke": "smoke",
+    "skill.round": _EVERYTHING,
+    "skill.table": _EVERYTHING,
+    "retention": _EVERYTHING,
     "audit": _EVERYTHING,
     "run.finished": _EVERYTHING,
 }
@@ -115,6 +118,11 @@ class Recorder:
         """The recorded step of this kind and key, or None."""
         data = self.steps.get((kind, key))
         return None if data is None else record.model_validate(data)
+
+    def reopen(self, kind: str, key: str) -> None:
+        """Let a step be recorded anew; of its two events the later one counts."""
+        with self._lock:
+            self.steps.pop((kind, key), None)
 
     def every(self, kind: str, record: type[R]) -> list[R]:
         """All recorded steps of a kind, in the order of the journal."""
@@ -193,6 +201,12 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "replay": ("round", "key"),
     "selected": (),
     "meta_audit": (),
+    "skill.round": ("round",),
+    "fault.attributed": ("round", "index"),
+    "skill.edit": ("round", "index"),
+    "skill.table": ("round", "index"),
+    "retention": ("role",),
+    "judge": ("candidate", "judge"),
 }
 """The fields that tell one step of a kind from another."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from heldout.gates import Gate, GenerationTable, weigh_missing
 from heldout.harness import Replayer
 from heldout.improvers import Attempt, Improver
 from heldout.improvers.agent import AgentImprover
+from heldout.improvers.skill_roles import SkillImprover
 from heldout.ledger import Ledger
 from heldout.loops.recorder import Recorder
 from heldout.records import Candidate, Decision, Outcome, Spend, Task
@@ -67,6 +69,8 @@ class Session:
     """Says what makes a candidate invalid for the harness, or None."""
     agent: AgentImprover | None = None
     """What edits folders, where the improver is an agent."""
+    skills: SkillImprover | None = None
+    """What edits skills and guides, where the improver does that."""
     traces: Traces = field(default_factory=lambda: MemoryTraces({}))
     """Whole episodes of train tasks."""
     sleep: Callable[[float], object] = time.sleep
@@ -84,7 +88,7 @@ class Session:
     @property
     def asks_model(self) -> bool:
         """Whether proposals cost model calls."""
-        return any(one is not None and one.uses_model for one in (self.improver, self.agent))
+        return any(one is not None and one.uses_model for one in (self.improver, self.agent, self.skills))
 
     def add_candidate(self, candidate: Candidate, added: CandidateAdded) -> None:
         """Put a candidate's folder, then its place in the lineage, on record."""
@@ -154,20 +158,30 @@ class Session:
             first = next(outcome.error for outcome in self.engine.recorded.values() if outcome.error)
             raise ModelError(f"not one select task could be measured under the start: {first}")
         self.heads[track] = self.start = scored
-        self.hold_audit(start, start, passed=self.recorder.find("noise.measured", "", NoiseMeasured) is not None)
+        passed = self.recorder.find("noise.measured", "", NoiseMeasured) is not None
+        own = partial(_is_start_sweep, repeats=self.gate.repeats)
+        self.hold_audit(start, start, passed=passed, counted=own)
         return scored
 
-    def hold_audit(self, start: Candidate, final: Candidate, *, passed: bool = False) -> None:
+    def hold_audit(
+        self,
+        start: Candidate,
+        final: Candidate,
+        *,
+        passed: bool = False,
+        counted: Callable[[Outcome], bool] = lambda _: True,
+    ) -> None:
         """Keep room in the budget for the audit of `start` against `final`, at their measured cost so far.
 
         The last jobs reserve their upper bounds, so the hold has one of those for each worker; its `wall_s` is
         elapsed time. Raises `BudgetExhausted` where the audit is no longer affordable; not where the run has `passed`
-        this point before it was resumed, since what it spent later is counted by now.
+        this point before it was resumed, since what it spent later is counted by now. `counted` says which outcomes
+        were there at this point: a resumed run holds what it held before.
         """
         n = self.config.tasks.audit * self.config.audit.repeats
         engine = self.engine
-        one_each = _mean_spend(engine.recorded.values(), start.digest)
-        one_each = one_each + _mean_spend(engine.recorded.values(), final.digest)
+        known = [outcome for outcome in list(engine.recorded.values()) if counted(outcome)]
+        one_each = _mean_spend(known, start.digest) + _mean_spend(known, final.digest)
         longest = max(self.tasks.select, key=lambda task: len(task.input))
         workers = engine.executor.workers
         bound = engine.harness.bound(final, longest, engine.model)
@@ -203,6 +217,10 @@ def mean_score(scores: NDArray[np.float64]) -> float | None:
         return None
     sums = np.where(measured, scores, 0.0).sum(axis=1)
     return float((sums[counts > 0] / counts[counts > 0]).mean())
+
+
+def _is_start_sweep(outcome: Outcome, *, repeats: int) -> bool:
+    return outcome.purpose == "select" and outcome.repeat < repeats
 
 
 def _mean_spend(outcomes: Iterable[Outcome], digest: str) -> Spend:

@@ -16,7 +16,7 @@ from heldout.loops.agents.selecting import best_so_far, select_final
 from heldout.loops.agents.showing import record_signatures, show, traces_of
 from heldout.loops.agents.state import Agents, Round, Shown
 from heldout.loops.agents.sweeping import confirm, must_sweep, score_predictions, sweep_train
-from heldout.loops.base import Found
+from heldout.loops.base import Edits, Found
 from heldout.loops.session import Session, unscored
 from heldout.records import Candidate
 from heldout.store.agent_events import FlipsConfirmed, RoundStarted
@@ -30,7 +30,7 @@ class Verse:
 
     session: Session
     options_model: ClassVar[type[VerseOptions]] = VerseOptions
-    edits_folders: ClassVar[bool] = True
+    edits: ClassVar[Edits] = "folders"
     _agents: Agents | None = None
     _found: Found | None = None
 

@@ -12,7 +12,7 @@ from heldout.config import GateConfig
 from heldout.errors import ModelError
 from heldout.gates import Gate, GenerationTable, make_gate
 from heldout.improvers import Attempt
-from heldout.loops.base import Found, NoOptions
+from heldout.loops.base import Edits, Found, NoOptions
 from heldout.loops.noise import measure_noise
 from heldout.loops.proposing import draw_failures, edit_size, nothing_proposed, propose, step_seed
 from heldout.loops.session import Scored, Session, gain_over, unscored
@@ -32,7 +32,7 @@ class WinnersCurse:
 
     session: Session
     options_model: ClassVar[type[NoOptions]] = NoOptions
-    edits_folders: ClassVar[bool] = False
+    edits: ClassVar[Edits] = "candidates"
     components: tuple[VarianceComponents, ...] = ()
     """Noise estimates of the generations so far."""
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from heldout.records import Decision, Outcome, Record, Spend
 from heldout.store.agent_events import AGENT_PAYLOADS
+from heldout.store.skill_events import SKILL_PAYLOADS
 
 __all__ = [
     "PAYLOADS",
@@ -294,5 +295,6 @@ PAYLOADS: Mapping[str, type[Record]] = {
     "role.scored": RoleScored,
     "run.finished": RunFinished,
     **AGENT_PAYLOADS,
+    **SKILL_PAYLOADS,
 }
 """Kind of event to the record that its data validates against."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import sqlite3
 import time
@@ -21,7 +22,7 @@ from heldout.store.lines import SEAL_BYTES, START, LineReader, Position
 
 __all__ = ["Index"]
 
-_VERSION = 1
+_VERSION = 2
 """Raised whenever the tables change; another version is rebuilt."""
 
 _TABLES = """
@@ -30,7 +31,7 @@ CREATE TABLE events (seq INTEGER PRIMARY KEY, at REAL, kind TEXT, data TEXT);
 CREATE TABLE outcomes (
     seq INTEGER PRIMARY KEY, key TEXT, purpose TEXT, candidate TEXT, task TEXT, repeat INTEGER, seed, score REAL,
     status TEXT, answer TEXT, error TEXT, evaluations INTEGER, calls INTEGER, tokens_in INTEGER, tokens_out INTEGER,
-    cost_usd REAL, wall_s REAL, cpu_s REAL
+    cost_usd REAL, wall_s REAL, cpu_s REAL, measures TEXT, artifacts TEXT
 );
 """
 
@@ -49,7 +50,8 @@ class Index:
     """An open, read-only index of one run's journal, as it was when the index was opened.
 
     `events` holds every kind but outcomes, with `data` as JSON without default values; `outcomes` has
-    one row for each. Any number of readers may be open while the run goes on.
+    one row for each, with `measures` and `artifacts` as JSON, NULL where there are none. Any number of
+    readers may be open while the run goes on.
     """
 
     connection: sqlite3.Connection
@@ -209,7 +211,7 @@ def _fill(connection: sqlite3.Connection, journal: Path, *, start: Position) -> 
                     text = line[:-SEAL_BYTES].partition(b',"data":')[2].decode()
                     events.append((event["seq"], event["at"], event["kind"], text))
             connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", events)
-            connection.executemany(f"INSERT INTO outcomes VALUES ({', '.join('?' * 18)})", outcomes)
+            connection.executemany(f"INSERT INTO outcomes VALUES ({', '.join('?' * 20)})", outcomes)
         end = reader.position
     connection.execute("UPDATE meta SET events = ?, offset = ?, sum = ?", (end.events, end.offset, end.sum))
 
@@ -237,4 +239,10 @@ def _outcome_row(seq: int, data: dict[str, Any]) -> tuple[Any, ...]:
         row["answer"],
         row["error"],
         *spend.values(),
+        _json(data.get("measures")),
+        _json(data.get("artifacts")),
     )
+
+
+def _json(named: Mapping[str, Any] | None) -> str | None:
+    return json.dumps(named) if named else None

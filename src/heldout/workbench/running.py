@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from heldout.audit import Opener, last_result, open_sealed_role, score_every_candidate
+from heldout.audit import Opener, last_result, measure_retention, open_sealed_role, score_every_candidate
 from heldout.config import RunConfig, load_config
 from heldout.errors import BudgetExhausted, SetupError, StoreError
 from heldout.loops import Loop, check_loop, gain_over, load_loop, preset
 from heldout.report import RunSummary, summary, write_report
 from heldout.store import Index, RunFolder, list_runs
 from heldout.store.events import AuditResult, RunFinished
+from heldout.store.skill_events import Retention
+from heldout.workbench.judging import judge_finished
 from heldout.workbench.opening import Opening, OpenRun, open_run
 from heldout.workbench.plan import plan
 
@@ -32,7 +35,9 @@ def run(config: RunConfig, opening: Opening) -> RunFolder:
         _search(opened, loop_class(opened.session))
         if config.audit.auto:
             _open_sealed_roles(opened, by=opening.command)
+            _retain_within_budget(opened)
             _score_oracle(opened)
+            judge_finished(opened.session, _finished(opened))
         folder = opened.folder
     _write_views(folder)
     return folder
@@ -53,10 +58,14 @@ def resume(opening: Opening, *, config: RunConfig | None = None) -> RunFolder:
     return run(config or folder.load_config(), opening)
 
 
-def audit(opening: Opening, *, again: bool = False) -> AuditResult:
-    """Open the audit role of a finished run, once: start against final. Report roles and the oracle follow it."""
+def audit(opening: Opening, *, again: bool = False, config: RunConfig | None = None) -> AuditResult:
+    """Open the audit role of a finished run, once: start against final. Report roles and the oracle follow it.
+
+    Where it was opened before, and a budget ended before the retention was measured, it measures that alone, and
+    `BudgetExhausted` says that it ended again; `config` is the run's own under other limits.
+    """
     folder = RunFolder.find(opening.folder)
-    with open_run(folder.load_config(), opening) as opened:
+    with open_run(config or folder.load_config(), opening) as opened:
         finished = _finished(opened)
         if finished is None:
             raise SetupError(
@@ -64,9 +73,16 @@ def audit(opening: Opening, *, again: bool = False) -> AuditResult:
                 f"heldout run --resume --out {folder.path}"
             )
         start, final = (opened.session.store.load(digest) for digest in (finished.start, finished.final))
-        opener = Opener(opening.command, again, partial(_opened_elsewhere, folder))
-        result = open_sealed_role(opened.session, "audit", start, final, opener=opener)
-        _open_sealed_roles(opened, by=opening.command)
+        owed = None if again else _owed_retention(opened, finished)
+        if owed is None:
+            opener = Opener(opening.command, again, partial(_opened_elsewhere, folder))
+            result = open_sealed_role(opened.session, "audit", start, final, opener=opener)
+            _open_sealed_roles(opened, by=opening.command)
+            _retain_within_budget(opened, again=again)
+        else:
+            result = owed
+            _measure_retention(opened)
+        judge_finished(opened.session, finished)
         _score_oracle(opened)
     _write_views(folder)
     return result
@@ -128,6 +144,36 @@ def _open_sealed_roles(opened: OpenRun, *, by: str) -> None:
         result = last_result(session, role)
         if result is None or (result.start, result.final) != (start.digest, final.digest):
             open_sealed_role(session, role, start, final, opener=opener)
+
+
+def _retain_within_budget(opened: OpenRun, *, again: bool = False) -> None:
+    """What a budget does not reach is left to a later audit."""
+    with suppress(BudgetExhausted):
+        _measure_retention(opened, again=again)
+
+
+def _measure_retention(opened: OpenRun, *, again: bool = False) -> None:
+    """Loops over skills: what is kept of the gain over no skill."""
+    session, finished = opened.session, _finished(opened)
+    if finished is None or not _wants_retention(opened) or not session.known(finished.start):
+        return
+    if finished.status == "stopped" and finished.start == finished.final:
+        return  # under a larger budget the search may go on, and find another final
+    start, final = session.store.load(finished.start), session.store.load(finished.final)
+    measure_retention(session, start, final, again=again)
+
+
+def _wants_retention(opened: OpenRun) -> bool:
+    return opened.session.skills is not None and bool(opened.session.config.options.get("retention", True))
+
+
+def _owed_retention(opened: OpenRun, finished: RunFinished) -> AuditResult | None:
+    """The recorded result of an opened audit that lacks its retention; None where there is nothing to make up for."""
+    session, result = opened.session, last_result(opened.session, "audit")
+    measured = session.recorder.find("retention", "audit", Retention) is not None
+    if result is None or measured or finished.start == finished.final or not _wants_retention(opened):
+        return None
+    return result
 
 
 def _opened_elsewhere(folder: RunFolder, tasks_digest: str) -> int:

@@ -12,9 +12,9 @@ import numpy as np
 from heldout.errors import HeldoutError, ImproverError, ModelError, boundary
 from heldout.harness.base import Replayer
 from heldout.ledger import lost_with
-from heldout.loops.agents.paying import journal_lost, keep_lost
 from heldout.loops.agents.showing import known_signatures, traces_of
 from heldout.loops.agents.state import Agents, Round, Swept
+from heldout.loops.paying import journal_lost, keep_lost
 from heldout.probes import (
     Attribution,
     Laboratory,

@@ -11,8 +11,9 @@ from heldout.improvers.llm.method_hooks import method_hook_faults
 from heldout.improvers.method import apply_method_edits, check_method_edits
 from heldout.loops.agents.attempting import Attempted
 from heldout.loops.agents.experiments import Experiments
-from heldout.loops.agents.paying import journal_lost, paid
+from heldout.loops.agents.paying import paid
 from heldout.loops.agents.state import METHOD, Agents, Shown
+from heldout.loops.paying import journal_lost
 from heldout.loops.proposing import step_seed
 from heldout.probes import Laboratory
 from heldout.records import Candidate, EditProposal, Evidence, Spend
