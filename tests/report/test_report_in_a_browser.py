@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from agent_story import agent_run
+from skill_story import skill_run
 
 from heldout.report import write_report
 from heldout.store import RunFolder
@@ -25,9 +26,14 @@ def browse(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, *words], capture_output=True, text=True, timeout=120, check=True)
 
 
-@pytest.fixture(params=["prompts", "agents"])
+@pytest.fixture(params=["prompts", "agents", "skills"])
 def page(request: pytest.FixtureRequest, make_run: Callable[..., RunFolder], tmp_path: Path) -> Path:
-    return write_report(make_run(simulated=True) if request.param == "prompts" else agent_run(tmp_path / "agents"))
+    runs = {
+        "prompts": lambda: make_run(simulated=True),
+        "agents": lambda: agent_run(tmp_path / "run"),
+        "skills": lambda: skill_run(tmp_path / "run"),
+    }
+    return write_report(runs[request.param]())
 
 
 def test_the_browser_builds_the_whole_page(page: Path, tmp_path: Path) -> None:

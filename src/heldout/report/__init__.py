@@ -31,6 +31,12 @@ from heldout.report.queries import (
     role_scores,
 )
 from heldout.report.rounds import AgentHistory, AgentRound, agent_history
+from heldout.report.skill_history import Chance, SkillHistory, skill_history
+from heldout.report.skill_json import SkillsJson
+from heldout.report.skill_page import SkillPage, gather_skills
+from heldout.report.skill_rounds import SkillEdit, SkillRound
+from heldout.report.skill_terminal import learning_view, skills_view
+from heldout.report.skill_use import SkillUse, skill_use
 from heldout.report.summary import RUNNING, End, Gains, RunSummary, summary
 from heldout.report.summary_json import RunJson, run_json
 from heldout.report.terminal import audit_view, gains_view, ledger_view, noise_view, print_summary, run_view, show
@@ -45,6 +51,7 @@ __all__ = [
     "AgentsJson",
     "CandidateFiles",
     "CandidateRow",
+    "Chance",
     "DiffLine",
     "End",
     "FailureRow",
@@ -68,6 +75,12 @@ __all__ = [
     "Refusal",
     "RunJson",
     "RunSummary",
+    "SkillEdit",
+    "SkillHistory",
+    "SkillPage",
+    "SkillRound",
+    "SkillUse",
+    "SkillsJson",
     "Span",
     "Verdict",
     "agent_history",
@@ -82,7 +95,9 @@ __all__ = [
     "gains_view",
     "gather",
     "gather_agents",
+    "gather_skills",
     "generations",
+    "learning_view",
     "ledger_rows",
     "ledger_view",
     "legible",
@@ -106,6 +121,9 @@ __all__ = [
     "run_json",
     "run_view",
     "show",
+    "skill_history",
+    "skill_use",
+    "skills_view",
     "summary",
     "verdict",
     "write_report",

@@ -7,9 +7,10 @@ from enum import StrEnum
 
 from heldout.report.numbers import net
 from heldout.report.rounds import AgentRound
+from heldout.report.skill_rounds import SkillRound
 from heldout.store.agent_events import Screened, Submitted
 
-__all__ = ["Fate", "Told", "fates_of_rounds"]
+__all__ = ["Fate", "Told", "fates_of_edits", "fates_of_rounds"]
 
 
 class Fate(StrEnum):
@@ -38,6 +39,28 @@ def fates_of_rounds(rounds: Iterable[AgentRound]) -> Mapping[tuple[int, int], To
     An index is an episode; a winner that was repaired and measured has the index after the last episode's.
     """
     return {(one.number, index): told for one in rounds for index, told in _fates(one)}
+
+
+_OF_EDITS: Mapping[str, Fate] = {
+    "accepted": Fate.ACCEPTED,
+    "rejected": Fate.REJECTED,
+    "undecided": Fate.UNDECIDED,
+    "to be confirmed": Fate.UNDECIDED,
+    "outscored": Fate.OUTSCORED,
+    "refused": Fate.INVALID,
+    "no answer": Fate.INVALID,
+}
+
+
+def fates_of_edits(rounds: Iterable[SkillRound]) -> Mapping[tuple[int, int], Told]:
+    """(generation, index) of each edit of a guide or a skill to what became of it; refused ones were never run."""
+    found = {}
+    for one in rounds:
+        decided = "no decision was made on it" if one.decided is None else one.decided.decision.reason
+        for edit in (edit for edit in one.edits if edit.edited is not None):
+            place = (one.number, edit.edited.index if edit.edited else 0)
+            found[place] = (_OF_EDITS.get(edit.fate, Fate.PENDING), edit.why_not_run or decided)
+    return found
 
 
 def _fates(one: AgentRound) -> Iterator[tuple[int, Told]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from heldout.records import Decision, Verdict
-from heldout.report.fates import Fate, fates_of_rounds
+from heldout.report.fates import Fate, fates_of_edits, fates_of_rounds
 from heldout.report.queries import SELECT, Mean, Means, means, payloads, role_scores
 from heldout.report.rounds import AgentHistory
+from heldout.report.skill_history import SkillHistory
 from heldout.store.events import CandidateAdded, Decided, Proposed, RoleScored
 
 __all__ = ["CandidateRow", "GenerationRow", "candidates", "generations", "oracle_role"]
@@ -61,8 +62,11 @@ def oracle_role(connection: sqlite3.Connection) -> str | None:
     return max(sorted(set(scored)), key=scored.count, default=None)
 
 
-def generations(connection: sqlite3.Connection, *, known: Means | None = None) -> tuple[GenerationRow, ...]:
-    """The selection curve, from the start on."""
+def generations(
+    connection: sqlite3.Connection, *, known: Means | None = None, skills: SkillHistory | None = None
+) -> tuple[GenerationRow, ...]:
+    """The selection curve, from the start on. Of a loop over skills, `skills` is its history: it measures parents anew
+    in each round, and accepts what need not become the head."""
     found = means(connection) if known is None else known
     gold = _gold(connection, found)
     decided = _decisions(connection)
@@ -71,7 +75,25 @@ def generations(connection: sqlite3.Connection, *, known: Means | None = None) -
     if origin is not None:
         mean, truth = found.get((SELECT, origin), _NOTHING), gold.get(origin, _NOTHING)
         rows.append(GenerationRow(0, origin, mean, None, _NOTHING, None, origin, mean, truth, 0))
-    return (*rows, *(_generation(one, found, gold=gold) for one in decided))
+    rows += [_generation(one, found, gold=gold) for one in decided]
+    return tuple(rows if skills is None else _with_heads(rows, skills, found=found, gold=gold))
+
+
+def _with_heads(
+    rows: Sequence[GenerationRow], skills: SkillHistory, *, found: Means, gold: Mapping[str, Mean]
+) -> Iterator[GenerationRow]:
+    """The rows with the head that the run recorded, and with the parent's score of that round."""
+    rounds = {one.number: one for one in skills.rounds}
+    for row in rows:
+        decided = None if row.decision is None else rounds[row.generation].decided
+        if decided is None:
+            yield row
+            continue
+        head = rounds[row.generation].head_after or rows[0].head
+        parent = replace(row.incumbent_select, value=decided.incumbent_score, standard_error=None)
+        select = found.get((SELECT, head), parent if head == row.incumbent else row.head_select)
+        truth = gold.get(head, _NOTHING)
+        yield replace(row, head=head, head_select=select, head_gold=truth, incumbent_select=parent)
 
 
 def _start(connection: sqlite3.Connection) -> str | None:
@@ -122,11 +144,16 @@ def _recorded(score: RoleScored) -> Mean:
 
 
 def candidates(
-    connection: sqlite3.Connection, *, known: Means | None = None, agents: AgentHistory | None = None
+    connection: sqlite3.Connection,
+    *,
+    known: Means | None = None,
+    agents: AgentHistory | None = None,
+    skills: SkillHistory | None = None,
 ) -> tuple[CandidateRow, ...]:
     """Every proposal in the order in which it was made, the start first.
 
-    Of a loop over agents, `agents` is its history; what a method audit proposed is then left out.
+    Of a loop over agents, `agents` is its history; what a method audit proposed is then left out. Of one over skills,
+    `skills` is.
     """
     found = means(connection) if known is None else known
     gold = _gold(connection, found)
@@ -134,6 +161,7 @@ def candidates(
     origin = _start(connection)
     parents = {one.digest: one.parent for one in reversed(payloads(connection, CandidateAdded))}
     told = {} if agents is None else fates_of_rounds(agents.rounds)
+    told = told if skills is None else fates_of_edits(skills.rounds)
     apart = frozenset() if agents is None else frozenset(one.number for one in agents.audited)
     seen: set[tuple[int, str | None]] = set()
     rows = []
@@ -143,11 +171,15 @@ def candidates(
         decision = _decision_on(proposed, decided)
         twin = (proposed.generation, proposed.digest) in seen
         seen.add((proposed.generation, proposed.digest))
+        # The start lies in the same place as a first draft.
         place = (proposed.generation, proposed.index)
-        fate, reason = told.get(place) or _fate(proposed, decision, twin=twin, origin=origin)
+        own = None if proposed.digest == origin else told.get(place)
+        fate, reason = own or _fate(proposed, decision, twin=twin, origin=origin)
         digest = proposed.digest or ""
         select = found.get((SELECT, digest), _NOTHING)
         incumbent = found.get((SELECT, decision.incumbent), _NOTHING).value if decision else None
+        if skills is not None and decision is not None:
+            incumbent = decision.incumbent_score
         rows.append(
             CandidateRow(
                 generation=proposed.generation,

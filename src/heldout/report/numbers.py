@@ -18,6 +18,7 @@ __all__ = [
     "plus_minus",
     "points",
     "signed",
+    "tally",
 ]
 
 NOT_MEASURED = "not measured"
@@ -72,6 +73,13 @@ def interval(ends: tuple[float, float] | None) -> str:
 def net(tasks: int | None) -> str:
     """Fixed minus broken tasks, `+3`; nothing that was not run has one."""
     return "–" if tasks is None else f"{tasks:+d}".replace("-", "−") if tasks else "0"
+
+
+@_of_a_measured_value
+def tally(value: float) -> str:
+    """A number of tasks with a sign, `+2` or `−0.4`: graded tasks count by what they gained or lost."""
+    text = count(round(abs(value), 1))
+    return text if float(text.replace(",", "")) == 0 else ("+" if value > 0 else "−") + text
 
 
 @_of_a_measured_value

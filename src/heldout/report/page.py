@@ -25,6 +25,8 @@ from heldout.report.queries import (
     means,
     missing_reasons,
 )
+from heldout.report.skill_arms import learning_name
+from heldout.report.skill_page import SkillPage, gather_skills
 from heldout.report.summary import RunSummary, summary
 from heldout.report.verdict import Verdict, verdict
 from heldout.store import RunFolder
@@ -86,16 +88,24 @@ class Page:
     """Text of the run's config file, to repeat it with."""
     agents: AgentPage | None
     """What a loop over agents did in its rounds; None for other loops."""
+    skills: SkillPage | None
+    """What a loop over skills did, and how much of its gain was retained; None for other loops."""
+
+    @property
+    def learning(self) -> str:
+        """What the audited gain of a loop over skills is called."""
+        return "" if self.skills is None else learning_name(self.skills.start_name, self.skills.history.target)
 
 
 def gather(connection: sqlite3.Connection, run: RunFolder) -> Page:
     """Read the run once; a candidate folder that cannot be read leaves its difference out, and nothing else."""
     measured = means(connection)
     whole = summary(connection, known=measured)
-    agents = whole.agents
+    agents, skills = whole.agents, whole.skills
     known = measured if agents is None else agents.with_confirmed(measured)
-    steps = generations(connection, known=known)
-    rows = candidates(connection, known=known, agents=agents)
+    known = known if skills is None else skills.with_decided(measured)
+    steps = generations(connection, known=known, skills=skills)
+    rows = candidates(connection, known=known, agents=agents, skills=skills)
     folders = CandidateFiles(run)
     final = folders.files(whole.final.digest)
     return Page(
@@ -111,6 +121,7 @@ def gather(connection: sqlite3.Connection, run: RunFolder) -> Page:
         oracle=oracle_role(connection),
         config=_config(run),
         agents=None if agents is None else gather_agents(connection, run, agents=agents, files=folders),
+        skills=None if skills is None else gather_skills(connection, whole, skills=skills, files=folders),
     )
 
 
@@ -140,7 +151,7 @@ def _written_out(rows: Sequence[CandidateRow]) -> frozenset[int]:
 def _charts(whole: RunSummary, known: Means, *, steps: Sequence[GenerationRow], rows: Sequence[CandidateRow]) -> Charts:
     last = max((step.generation for step in steps), default=0)
     series = _curve(whole, steps, known=known)
-    unit = "generation" if whole.agents is None else "round"
+    unit = "generation" if whole.agents is None and whole.skills is None else "round"
     dots = _dots(rows, unit=unit)
     incumbents = [
         Point(step.generation, step.incumbent_select.value)
@@ -167,7 +178,12 @@ def _marks(whole: RunSummary) -> tuple[GainMark, ...]:
         ("believed", "Recorded", gains.recorded, None),
         ("believed", "Believed", gains.believed, None),
         ("model", "Corrected", gains.corrected, None),
-        ("measured", "Audited", gains.audited, audit.interval if audit else None),
+        (
+            "measured",
+            "Audited" if whole.skills is None else "Learning",
+            gains.audited,
+            audit.interval if audit else None,
+        ),
     )
     return tuple(GainMark(tone, name, gain, ends) for tone, name, gain, ends in found if gain is not None)
 
@@ -188,7 +204,8 @@ def _curve(whole: RunSummary, steps: Sequence[GenerationRow], *, known: Means) -
 
 def _round_of_final(whole: RunSummary, steps: Sequence[GenerationRow]) -> int:
     """Where the final stands on the curve: at the end, but for a loop whose final selection may go back."""
-    chosen = None if whole.agents is None else whole.agents.selected
+    told = whole.agents or whole.skills
+    chosen = None if told is None else told.selected
     back = [one.round for one in chosen.finalists if one.digest == whole.final.digest] if chosen else []
     return back[0] if back else steps[-1].generation
 

@@ -177,7 +177,8 @@ def ledger_rows(connection: sqlite3.Connection) -> tuple[LedgerRow, ...]:
         spent[row[0]] = Spend(**dict(zip(Spend.model_fields, row[2:], strict=True)))
     prepared = [(entry.purpose, entry.spend) for entry in payloads(connection, Prepared)]
     for purpose, spend in (*prepared, *_outside_outcomes(connection)):
-        spent[purpose] = spent.get(purpose, Spend()) + spend
+        if purpose in spent or spend != Spend():
+            spent[purpose] = spent.get(purpose, Spend()) + spend
     ordered = sorted(spent.items(), key=lambda item: (-item[1].evaluations, -item[1].calls, item[0]))
     return tuple(LedgerRow(purpose, spend, missing.get(purpose, 0)) for purpose, spend in ordered)
 
@@ -190,6 +191,9 @@ _PAID: Mapping[str, tuple[str, str]] = {
     "probe": ("'probe'", "$.spend"),
     "attribution": ("'attribute'", "$.spend"),
     "replay": ("'attribute'", "$.spend"),
+    "fault.attributed": ("'attribute'", "$.spend"),
+    "skill.edit": ("'edit'", "$.proposal.spend"),
+    "judge": ("'judge'", "$.spend"),
 }
 """Kind of event, other than outcomes and preparations, to the purpose that it was paid for and where its spend is."""
 

@@ -10,6 +10,8 @@ from heldout.records import Spend
 from heldout.report.correction import modelled_overstatement
 from heldout.report.queries import SELECT, LedgerRow, Mean, Means, audits, ledger_rows, means, noise, payloads
 from heldout.report.rounds import AgentHistory, agent_history
+from heldout.report.skill_history import SkillHistory, skill_history
+from heldout.store.agent_events import FinalSelected
 from heldout.store.events import (
     AuditOpened,
     AuditResult,
@@ -93,6 +95,8 @@ class RunSummary:
     """What a reader must know of the run: lines that were lost, models without a price, an audit opened elsewhere."""
     agents: AgentHistory | None = None
     """Rounds, probes and the final selection of a loop over agents; None for other loops."""
+    skills: SkillHistory | None = None
+    """Rounds, retention and the final selection of a loop over skills; None for other loops."""
 
     @property
     def status(self) -> str:
@@ -121,9 +125,15 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
     if not started:
         raise StoreError("this run has no `run.started` event: nothing was recorded before it stopped")
     agents = agent_history(connection)
+    skills = None if agents is not None else skill_history(connection)
+    told = agents or skills
     found = means(connection) if known is None else known
     if agents is not None:
-        found = _as_compared(agents.with_confirmed(found), agents)
+        found = agents.with_confirmed(found)
+    elif skills is not None:
+        found = skills.with_decided(found)
+    if told is not None:
+        found = _as_compared(found, told.selected)
     finished = _finished(connection)
     start, final = _ends(connection, finished, found=found)
     results = _results(connection, start=start.digest, final=final.digest)
@@ -132,10 +142,10 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
     believed = _minus(final.select.value, start.select.value)
     if finished is not None and finished.select_gain is not None:
         believed = finished.select_gain  # paired; it differs from the means only where tasks are missing
-    # The model is of heads that were chosen for their score; a loop over agents measures its finalists anew.
+    # The model is of heads that were chosen for their score; loops with rounds measure their finalists anew.
     estimates = payloads(connection, NoiseEstimated)
-    modelled = modelled_overstatement(decisions, estimates) if agents is None else None
-    recorded = None if agents is None else agents.recorded_gain(start.digest, final.digest)
+    modelled = modelled_overstatement(decisions, estimates) if told is None else None
+    recorded = None if told is None else told.recorded_gain(start.digest, final.digest)
     splits = payloads(connection, SplitMade)
     return RunSummary(
         started=started[0],
@@ -152,13 +162,14 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
         ledger=ledger_rows(connection),
         notes=_notes(connection, started[0], audit),
         agents=agents,
+        skills=skills,
     )
 
 
-def _as_compared(found: Means, agents: AgentHistory) -> Means:
+def _as_compared(found: Means, selected: FinalSelected | None) -> Means:
     """The means with the scores that the final selection compared in place of the finalists' select scores."""
     compared = dict(found)
-    for one in agents.selected.finalists if agents.selected else ():
+    for one in selected.finalists if selected else ():
         fresh = found.get((FRESH, one.digest), found.get((SELECT, one.digest)))
         if fresh is not None and one.score is not None:
             compared[SELECT, one.digest] = replace(fresh, value=one.score, standard_error=None)
@@ -181,7 +192,8 @@ def _finished(connection: sqlite3.Connection) -> RunFinished | None:
         """
         SELECT data FROM events WHERE kind = 'run.finished' AND seq > COALESCE(
             (SELECT MAX(seq) FROM events WHERE kind IN ('generation.started', 'decision', 'track.moved',
-             'round.started', 'submission', 'probe', 'screen', 'flips', 'selected', 'meta_audit')), -1)
+             'round.started', 'submission', 'probe', 'screen', 'flips', 'selected', 'meta_audit', 'skill.round',
+             'fault.attributed', 'skill.edit', 'skill.table')), -1)
         ORDER BY seq DESC LIMIT 1
         """
     ).fetchone()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from heldout.records import Record, Spend
 from heldout.report.agent_json import AgentsJson, agents_json
+from heldout.report.skill_json import SkillsJson, skills_json
 from heldout.report.summary import End, RunSummary
 from heldout.store.events import AuditResult
 
@@ -58,6 +59,8 @@ class RunJson(Record):
     """Path of the HTML report."""
     agents: AgentsJson | None = None
     """Rounds and probes of a loop over agents; null for other loops."""
+    skills: SkillsJson | None = None
+    """Learning, retention and rounds of a loop over skills; null for other loops."""
 
 
 def run_json(summary: RunSummary, *, report: Path | None = None) -> RunJson:
@@ -77,6 +80,7 @@ def run_json(summary: RunSummary, *, report: Path | None = None) -> RunJson:
         spend=SpendJson(**dict(summary.total), by_purpose={row.purpose: row.spend for row in summary.ledger}),
         report=None if report is None else str(report),
         agents=None if summary.agents is None else agents_json(summary.agents, recorded_gain=summary.gains.recorded),
+        skills=None if summary.skills is None else skills_json(summary, summary.skills),
     )
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from heldout.report.agent_terminal import agents_view
 from heldout.report.numbers import ascii_text, count, dollars, duration, interval, percent, plus_minus, points, signed
 from heldout.report.queries import LedgerRow
+from heldout.report.skill_terminal import learning_view, skills_view
 from heldout.report.summary import RunSummary
 from heldout.report.tables import plain_table
 from heldout.report.untrusted import one_line
@@ -26,6 +27,9 @@ __all__ = ["audit_view", "gains_view", "ledger_view", "noise_view", "print_summa
 
 _WIDTH = 100
 """Columns that a summary uses at most; wider tables are harder to read, not easier."""
+
+_LONG_NAME = 20
+"""A gate's name that is longer leaves no room beside it."""
 
 _ROOM = (0, 2, 1, 1)
 """Around sentences with one `±`, which is two columns wider in ASCII, after lines were broken."""
@@ -54,14 +58,18 @@ def run_view(summary: RunSummary, *, report: Path | None = None) -> RenderableTy
     parts: list[RenderableType] = [Text()]
     if summary.started.simulated:
         parts.append(Text.assemble(("SIMULATION", "bold reverse"), "  no language model was used"))
-    parts += [_verdict(verdict(summary)), gains_view(summary)]
+    skills = summary.skills
+    parts += [_verdict(verdict(summary)), gains_view(summary) if skills is None else learning_view(summary, skills)]
     parts += [Text(f"Note: {one_line(note, 400)}", style="yellow") for note in summary.notes]
-    audited = () if summary.agents is None or summary.audit is None else (summary.audit,)
+    told = summary.agents is not None or skills is not None
+    audited = (summary.audit,) if told and summary.audit is not None else ()
     if audited or summary.reports:
         title = "Start against final, on tasks that no decision saw" if audited else _REPORT_ROLES
         parts.append(reports_view((*audited, *summary.reports), title=title))
     if summary.agents is not None:
         parts.append(agents_view(summary.agents))
+    if skills is not None:
+        parts.append(skills_view(summary, skills))
     if summary.noise is not None:
         parts.append(noise_view(summary.noise, gate=summary.gate))
     parts.append(ledger_view(summary.ledger, elapsed_s=summary.elapsed_s))
@@ -104,14 +112,15 @@ def gains_view(summary: RunSummary) -> RenderableType:
 def noise_view(noise: NoiseMeasured, *, gate: str = "") -> RenderableType:
     """The noise floor, and how often each gate accepts a candidate that is no better; `gate` is the run's own."""
     table = plain_table(title="Noise: the start against itself")
-    table.add_column("gate")
+    table.add_column("gate", no_wrap=True)
     table.add_column("false accepts", justify="right")
     table.add_column("std. error", justify="right")
     table.add_column("smallest tables that commit")
     for one in noise.gates:
         rate, error = percent(one.false_accept_rate), percent(one.standard_error)
         style = "bold" if one.gate == gate else ""
-        name = f"{one.gate} (this run)" if one.gate == gate else one.gate
+        own = "\n(this run)" if len(one.gate) > _LONG_NAME else " (this run)"
+        name = f"{one.gate}{own}" if one.gate == gate else one.gate
         table.add_row(name, rate, error, one.smallest_table or "depends on more", style=style)
     flips = f"Flip rate {percent(noise.flip_rate)} on {count(noise.n_tasks)} tasks"
     flips += f" ({count(noise.missing)} not measured)" if noise.missing else ""
