@@ -16,6 +16,7 @@ STUDIES: Mapping[str, str] = MappingProxyType(
         "winners_curse": "heldout.studies.winners_curse.study:study",
         "verse": "heldout.studies.verse.study:study",
         "verse_published": "heldout.studies.verse_published.study:study",
+        "gso": "heldout.studies.gso.study:study",
     }
 )
 """Short names of `heldout bench`."""

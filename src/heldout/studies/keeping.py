@@ -15,8 +15,9 @@ import heldout
 from heldout.errors import StoreError
 from heldout.records import Record, digest_of
 from heldout.store import write_atomic
-from heldout.studies.plots import plot_svg
+from heldout.studies.plots import Plot, plot_svg
 from heldout.studies.results import Claim, Part, Provenance
+from heldout.studies.scatter import Scatter, scatter_svg
 from heldout.studies.tables import Table, csv_text
 
 __all__ = ["Done", "Page", "keep_part", "timed", "write_overview"]
@@ -54,7 +55,7 @@ def keep_part(done: Done, target: Path, *, command: str) -> list[Path]:
 
     part = done.part
     paths = [_write(target / f"{table.name}.csv", csv_text(table)) for table in part.tables]
-    paths += [_write(target / f"{plot.name}.svg", plot_svg(plot)) for plot in part.plots]
+    paths += [_write(target / f"{plot.name}.svg", _svg(plot)) for plot in part.plots]
     paths.append(_write(_part_file(target, part.id), part.model_dump_json(indent=1) + "\n"))
     entry = Provenance(
         command=command,
@@ -99,6 +100,10 @@ def _claims_table(claims: list[Claim]) -> Table:
             for claim in claims
         ),
     )
+
+
+def _svg(plot: Plot | Scatter) -> str:
+    return plot_svg(plot) if isinstance(plot, Plot) else scatter_svg(plot)
 
 
 def _part_file(target: Path, name: str) -> Path:

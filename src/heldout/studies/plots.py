@@ -8,11 +8,11 @@ from html import escape
 
 from heldout.records import Record
 
-__all__ = ["Line", "Plot", "Spot", "plot_svg"]
+__all__ = ["STYLE", "Line", "Plot", "Spot", "linear", "plot_svg", "segment", "ticks"]
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM, _LINE = 720, 400, 52, 150, 46, 46, 16
 
-_STYLE = """
+STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #1f2328; } .title { font-size: 15px; font-weight: 600; }
 .tick { fill: #59636e; } .grid { stroke: #d1d9e0; } .zero { stroke: #59636e; }
 .l { fill: none; stroke-width: 2; } .l0 { stroke: #0b62c4; } .l1 { stroke: #b35900; } .l2 { stroke: #1a7f4b; }
@@ -73,13 +73,13 @@ def plot_svg(plot: Plot) -> str:
     rows = 1 + max(name.count("\n") for name in plot.xs)
     bottom, top = _HEIGHT - _BOTTOM - _LINE * (rows - 1), _TOP
     right = _WIDTH - _RIGHT
-    y = _linear(low - air, high + air, bottom, top)
+    y = linear(low - air, high + air, bottom, top)
     step = (right - _LEFT) / len(plot.xs)
     x = {name: _LEFT + step * (at + 0.5) for at, name in enumerate(plot.xs)}
     parts = [f'<text class="title" x="12" y="22">{escape(plot.title)}</text>']
-    for tick in _ticks(low - air, high + air):
+    for tick in ticks(low - air, high + air):
         kind = "zero" if tick == 0 else "grid"
-        parts.append(_segment(_LEFT, y(tick), right, y(tick), kind))
+        parts.append(segment(_LEFT, y(tick), right, y(tick), kind))
         parts.append(f'<text class="tick" x="{_LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
     for name, at in x.items():
         parts.append(_place(name, at, bottom + 18))
@@ -92,7 +92,7 @@ def plot_svg(plot: Plot) -> str:
     label = escape(f"{plot.title}. {said}", quote=True)
     size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}">'
-    return "\n".join([head, f"<style>{_STYLE}</style>", *parts, "</svg>", ""])
+    return "\n".join([head, f"<style>{STYLE}</style>", *parts, "</svg>", ""])
 
 
 def _said(name: str) -> str:
@@ -115,7 +115,7 @@ def _line(line: Line, x: dict[str, float], y: Scale, *, index: int, shift: float
     parts = [f'<polyline class="l l{tone}"{dash} points="{path}"/>'] if line.joined else []
     for at, spot in points:
         half = 1.96 * spot.standard_error
-        parts.append(_segment(at, y(spot.y - half), at, y(spot.y + half), f"l l{tone}"))
+        parts.append(segment(at, y(spot.y - half), at, y(spot.y + half), f"l l{tone}"))
         parts.append(f'<circle class="n{tone}" cx="{at:.1f}" cy="{y(spot.y):.1f}" r="3.5"/>')
     return "".join(parts)
 
@@ -131,15 +131,17 @@ def _names(lines: Sequence[Line], y: Scale, *, left: float) -> list[str]:
     return parts
 
 
-def _segment(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+def segment(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    """A straight line of a CSS class."""
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
-def _linear(low: float, high: float, start: float, end: float) -> Scale:
+def linear(low: float, high: float, start: float, end: float) -> Scale:
+    """The scale that takes `low` to `start` and `high` to `end`."""
     return lambda value: start + (value - low) / (high - low) * (end - start)
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Round numbers within the range, about six."""
     raw = (high - low) / 6
     power = 10.0 ** math.floor(math.log10(raw))

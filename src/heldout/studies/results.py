@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from heldout.records import Record
 from heldout.studies.plots import Plot
+from heldout.studies.scatter import Scatter
 from heldout.studies.tables import Table
 
 __all__ = ["Claim", "ClaimVerdict", "Part", "Provenance", "Region"]
@@ -65,7 +66,7 @@ class Part(Record):
     intro: str
     tables: tuple[Table, ...]
     claims: tuple[Claim, ...] = ()
-    plots: tuple[Plot, ...] = ()
+    plots: tuple[Plot | Scatter, ...] = ()
     seeds: int = 0
     config_digests: Mapping[str, str] = {}
     """Of the runs behind it, by name; where none was made, of the files."""
