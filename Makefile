@@ -29,7 +29,7 @@ test: setup
 	$(VENV)/bin/pytest -m "not slow" -n 2
 
 slow: setup
-	$(VENV)/bin/pytest -m slow
+	$(VENV)/bin/pytest -m slow -n 2 --dist loadfile
 
 bench: setup
 	$(VENV)/bin/python bench/speed.py

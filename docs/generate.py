@@ -27,22 +27,37 @@ HERE = Path(__file__).parent
 
 OPTIONS: Mapping[str, tuple[str, str]] = {
     "options of the loop `verse`": ("heldout.loops.agents.options", "VerseOptions"),
+    "options of the loop `gso`": ("heldout.loops.skills.options", "GsoOptions"),
+    "options of the loops `one_shot_skill` and `persistent_skill`": ("heldout.loops.skills.options", "DraftedOptions"),
+    "options of the loop `skill_frontier`": ("heldout.loops.skills.options", "FrontierOptions"),
+    "options of the loop `merged_patches`": ("heldout.loops.skills.options", "MergedOptions"),
+    "options of the loop `gepa`": ("heldout.loops.skills.options", "GepaOptions"),
+    "gate.options of `repairs_over_regressions`": (
+        "heldout.gates.repairs_over_regressions",
+        "RepairsOverRegressionsOptions",
+    ),
     "tasks.options of `jsonl` and `csv`": ("heldout.tasks.sources", "FileOptions"),
     "tasks.options of `questions`": ("heldout.worlds.questions.source", "QuestionsOptions"),
     "tasks.options of `repair`": ("heldout.worlds.repair.source", "RepairOptions"),
+    "tasks.options of `tables`": ("heldout.worlds.tables.source", "TablesOptions"),
+    "tasks.options of `spreadsheetbench`": ("heldout.benchmarks.spreadsheetbench", "SpreadsheetOptions"),
     "tasks.options of `swe`": ("heldout.benchmarks.swe", "SweOptions"),
     "tasks.options of `harbor`": ("heldout.benchmarks.harbor", "HarborOptions"),
     "solver.options of `tool_loop`": ("heldout.harness.loop_settings", "ToolLoopOptions"),
+    "solver.options of `skilled`": ("heldout.skills.harness", "SkilledOptions"),
     "solver.model.options of `openai:MODEL`": ("heldout.models.openai_compatible", "OpenAIOptions"),
     "solver.model.options of `anthropic:MODEL`": ("heldout.models.anthropic", "AnthropicOptions"),
     "solver.model.options of `smollm2`": ("heldout.models.smollm2", "SmolLM2Options"),
     "solver.model.options of `simulated`": ("heldout.models.simulated", "SimulatedOptions"),
     "solver.model.options of `simulated_coder`": ("heldout.worlds.repair.coder", "CoderOptions"),
+    "solver.model.options of `simulated_tables`": ("heldout.worlds.tables.worker", "TableWorkerOptions"),
     "improver.options of `demonstrations`": ("heldout.improvers.demonstrations", "DemonstrationsOptions"),
     "improver.options of `rewrite`": ("heldout.improvers.rewrite", "RewriteOptions"),
     "improver.options of `simulated`": ("heldout.improvers.simulated", "SimulatedImproverOptions"),
     "improver.options of `catalog`": ("heldout.improvers.catalog", "CatalogOptions"),
     "improver.options of `llm`": ("heldout.improvers.llm.settings", "LlmOptions"),
+    "improver.options of `skill_catalog`": ("heldout.improvers.skill_catalog", "SkillCatalogOptions"),
+    "improver.options of `skill_llm`": ("heldout.improvers.skill_llm.settings", "SkillLlmOptions"),
 }
 """Title to the module and class of what a built-in takes as options."""
 
@@ -99,7 +114,15 @@ def command_paths() -> list[tuple[str, ...]]:
 
 
 def field_words(model: type[BaseModel]) -> dict[str, str]:
-    """Field to the string under it; fields without one are absent."""
+    """Field to the words under it, those of the records that it inherits from included."""
+    words: dict[str, str] = {}
+    for one in reversed(model.__mro__):
+        if one is not BaseModel and issubclass(one, BaseModel):
+            words |= _own_words(one)
+    return words
+
+
+def _own_words(model: type[BaseModel]) -> dict[str, str]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
     assert isinstance(tree, ast.ClassDef)
     words = {}
