@@ -16,6 +16,22 @@ def of_kind(folder: RunFolder, kind: str) -> list[dict[str, Any]]:
     return [event["data"] for event in events if event["kind"] == kind]
 
 
+def only(folder: RunFolder, kind: str) -> dict[str, Any]:
+    """The data of the one event of a kind."""
+    (found,) = of_kind(folder, kind)
+    return found
+
+
+def verdicts(folder: RunFolder) -> list[str]:
+    """What was decided, in order."""
+    return [data["decision"]["verdict"] for data in of_kind(folder, "decision")]
+
+
+def whys(folder: RunFolder) -> list[str]:
+    """The reasons of the decisions, in order."""
+    return [data["decision"].get("reason", "") for data in of_kind(folder, "decision")]
+
+
 def killed_after(whole: RunFolder, folder: Path, *, kind: str, count: int = 1) -> RunFolder:
     """A copy of the run as it was when so many events of this kind had been written."""
     copy = RunFolder(folder)

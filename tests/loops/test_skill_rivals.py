@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_events import of_kind
+from agent_events import of_kind, only, verdicts, whys
 from lesson_world import (
     RUNS,
     SCRIPT,
@@ -37,19 +37,6 @@ from heldout.workbench.plan import plan
 RIVALS = sorted(SKILL_LOOPS - {"gso"})
 
 DRAFTING = ("one_shot_skill", "persistent_skill", "gepa")
-
-
-def only(folder: RunFolder, kind: str) -> dict[str, Any]:
-    (found,) = of_kind(folder, kind)
-    return found
-
-
-def verdicts(folder: RunFolder) -> list[str]:
-    return [data["decision"]["verdict"] for data in of_kind(folder, "decision")]
-
-
-def whys(folder: RunFolder) -> list[str]:
-    return [data["decision"].get("reason", "") for data in of_kind(folder, "decision")]
 
 
 def moves(folder: RunFolder) -> list[int]:

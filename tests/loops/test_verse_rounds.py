@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_events import of_kind
+from agent_events import of_kind, only
 from scripted_agent import SCRIPT, note, small, start
 
 from heldout.records import Edit, EditProposal
@@ -17,11 +17,6 @@ from heldout.testing.object_graph import reached
 def heads(folder: RunFolder) -> list[str]:
     """Digests that the harness track moved to."""
     return [data["target"] for data in of_kind(folder, "track.moved") if data["track"] == "harness"]
-
-
-def only(folder: RunFolder, kind: str) -> dict[str, Any]:
-    (found,) = of_kind(folder, kind)
-    return found
 
 
 def test_a_valid_edit_is_kept_under_keep_all_and_enters_the_final_beside_the_start(tmp_path: Path) -> None:

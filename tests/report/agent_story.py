@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from heldout.records import (
     Candidate,
@@ -160,12 +161,12 @@ class _Writer:
         self._signatures(1, {"AssertionError: <n>": ("train-0", "train-1"), "cat: <path>": ("train-2", "train-3")})
         probes = (
             self._probe(
-                1, 0, 0, "supports", tasks=("train-0", "train-1"), flips=("train-0",), unconfirmed=("train-1",)
+                (1, 0, 0), "supports", tasks=("train-0", "train-1"), flips=("train-0",), unconfirmed=("train-1",)
             ),
-            self._probe(1, 0, 1, "refutes", tasks=("train-2", "train-3"), broken=("train-5",)),
-            self._probe(1, 1, 0, "inconclusive", tasks=("train-2",), unconfirmed=("train-2",)),
-            self._probe(1, 1, 1, "none", tasks=("select-1",), refused=self.text("'select-1' is no train task")),
-            self._probe(1, -1, 0, "inconclusive", tasks=("train-0",), kind=ProbeKind.REPLAY, spend=REPLAYED),
+            self._probe((1, 0, 1), "refutes", tasks=("train-2", "train-3"), broken=("train-5",)),
+            self._probe((1, 1, 0), "inconclusive", tasks=("train-2",), unconfirmed=("train-2",)),
+            self._probe((1, 1, 1), "none", tasks=("select-1",), refused=self.text("'select-1' is no train task")),
+            self._probe((1, -1, 0), "inconclusive", tasks=("train-0",), kind=ProbeKind.REPLAY, spend=REPLAYED),
         )
         for probe in probes:
             self.journal.append("probe", probe)
@@ -377,13 +378,13 @@ class _Writer:
             )  # fmt: skip
             self.journal.append("attribution", minimised)
 
-    def _probe(self, number: int, episode: int, ordinal: int, verdict: str, *, tasks: tuple[str, ...],
-               kind: ProbeKind = ProbeKind.FIX_PROBE, refused: str = "", spend: Spend | None = None,
-               **found: tuple[str, ...]) -> Evidence:  # fmt: skip
+    def _probe(self, place: tuple[int, int, int], verdict: str, *, tasks: tuple[str, ...], **told: Any) -> Evidence:
+        """`place`: round, episode and ordinal; `told`: further fields of the evidence."""
+        number, episode, ordinal = place
+        fields = {"kind": ProbeKind.FIX_PROBE, "units": 0 if "refused" in told else len(tasks), **told}
         return Evidence(
-            round=number, episode=episode, ordinal=ordinal, kind=kind, tasks=tasks, base=START.digest,
-            verdict=EvidenceVerdict(verdict), units=0 if refused else len(tasks), refused=refused,
-            detail=self.text("one sentence"), spend=spend or Spend(), **found,
+            round=number, episode=episode, ordinal=ordinal, tasks=tasks, base=START.digest,
+            verdict=EvidenceVerdict(verdict), detail=self.text("one sentence"), **fields,
         )  # fmt: skip
 
     def _sweep(

@@ -99,6 +99,17 @@ class Told:
     """Further select outcomes, of other candidates."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """What was run, on which task and why; the key follows from it where none is given."""
+
+    purpose: str
+    digest: str
+    task: str
+    repeat: int = 0
+    key: str = ""
+
+
 def skill_run(path: Path, told: Told | None = None) -> RunFolder:
     """Write the whole run."""
     return _Writer(RunFolder.create(path), told or Told()).write()
@@ -126,8 +137,8 @@ class _Writer:
             if self.told.finished:
                 self._end()
             for number in range(self.told.outcomes):
-                self._outcome("select", f"{number // 250:064d}", f"select-{number % 250}", 1.0, key=f"more-{number}",
-                              recoveries=number % 3 == 0)  # fmt: skip
+                ran = _Ran("select", f"{number // 250:064d}", f"select-{number % 250}", key=f"more-{number}")
+                self._outcome(ran, 1.0, recoveries=number % 3 == 0)
         return self.folder
 
     def append(self, kind: str, payload: Record) -> None:
@@ -292,7 +303,7 @@ class _Writer:
         for task in batch:
             score = None if task in missing else float(task not in failed)
             skill = self._skill(TRANSIENT) if (number, task) == (1, "train-0") else self._skill(f"{number}/{task}\n")
-            self._outcome("train", head.digest, task, score, repeat=number, skill=skill)
+            self._outcome(_Ran("train", head.digest, task, repeat=number), score, skill=skill)
         started = SkillRoundStarted(round=number, head=head.digest, batch=batch, failed=failed, missing=missing)
         self.append("skill.round", started)
 
@@ -356,20 +367,17 @@ class _Writer:
     def _sweep(self, purpose: str, candidate: Candidate, scores: list[int | None], *, repeat: int = 0) -> None:
         role = {"retention": "train", "audit": "audit"}.get(purpose, "select")
         for place, score in enumerate(scores):
-            self._outcome(purpose, candidate.digest, f"{role}-{place}", score, repeat=repeat,
-                          recoveries=place == 0)  # fmt: skip
+            ran = _Ran(purpose, candidate.digest, f"{role}-{place}", repeat=repeat)
+            self._outcome(ran, score, recoveries=place == 0)
 
-    def _outcome(
-        self, purpose: str, digest: str, task: str, score: float | None, *, repeat: int = 0, key: str = "",
-        recoveries: bool = False, skill: str = "",
-    ) -> None:  # fmt: skip
+    def _outcome(self, ran: _Ran, score: float | None, *, recoveries: bool = False, skill: str = "") -> None:
         status = OutcomeStatus.NOT_MEASURED if score is None else OutcomeStatus("passed" if score else "failed")
-        fresh = self.told.target == "guide" and digest != NONE.digest
+        fresh = self.told.target == "guide" and ran.digest != NONE.digest
         measures = {"skill_calls": float(fresh), "recoveries": float(recoveries), "faults_declared": float(recoveries)}
         outcome = Outcome(
-            key=key or f"{digest[:8]}-{purpose}-{task}-{repeat}", purpose=purpose, candidate=digest, task=task,
-            repeat=repeat, score=score, status=status, measures=measures, spend=EPISODE,
-            artifacts={SKILL_FILE: skill} if skill and fresh else {},
+            key=ran.key or f"{ran.digest[:8]}-{ran.purpose}-{ran.task}-{ran.repeat}", purpose=ran.purpose,
+            candidate=ran.digest, task=ran.task, repeat=ran.repeat, score=score, status=status, measures=measures,
+            spend=EPISODE, artifacts={SKILL_FILE: skill} if skill and fresh else {},
         )  # fmt: skip
         self.append("outcome", outcome)
 

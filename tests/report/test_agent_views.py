@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import re
 import time
 from pathlib import Path
 
 import pytest
 from agent_story import Told, agent_run
-from rich.console import Console
+from shown import printed, section
 from test_report_html import read
 
-from heldout.report import print_summary, summary, write_report
+from heldout.report import write_report
 from heldout.store import Index, RunFolder
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7 * 7 }}</style>\x1b[31m\u202e\x00\x07[bold]"
-
-
-def printed(run: RunFolder, *, terminal: bool = False) -> str:
-    stream = io.StringIO()
-    console = Console(file=stream, width=80, force_terminal=terminal, color_system=None)
-    with Index.open(run) as index:
-        print_summary(summary(index.connection), console=console)
-    return stream.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +25,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 @pytest.fixture(scope="module")
 def page(run: RunFolder) -> str:
     return write_report(run).read_text()
-
-
-def cells(page: str, section: str) -> str:
-    """The words of one section, without markup."""
-    inside = page.partition(f'<section id="{section}">')[2].partition("</section>")[0]
-    return " ".join(re.sub(r"<[^>]+>", " ", inside).split())
 
 
 STORIES = {
@@ -64,7 +49,7 @@ def test_every_kind_of_run_gives_a_well_formed_page_and_a_summary(told: Told, tm
 
 
 def test_the_round_table_has_every_column(page: str) -> None:
-    text = cells(page, "rounds")
+    text = section(page, "rounds")
     assert "kept EFFECTIVE 40.0 % → 60.0 % 2 0 1 1 100.0 % 25.0 % +2 (went on) 0 reused" in text
     assert "2 harness_code/hooks.py invalid not measured – – – – – – +1 (went on) – swept anew" in text
     assert "reverted HARMFUL 60.0 % → 50.0 % 0 1 0 0" in text
@@ -74,7 +59,7 @@ def test_the_round_table_has_every_column(page: str) -> None:
 
 
 def test_probes_stand_beside_what_no_effect_would_show(page: str) -> None:
-    text = cells(page, "probes")
+    text = section(page, "probes")
     assert "Supported drafts: 1 of 3. If none of them had any effect, about 0.5 would have been" in text
     assert "4 6 of 8 (1 reflecting)" in text, "4 probes, 6 of 2 × 4 units"
     assert "&#39;select-1&#39; is no train task" in page
@@ -82,33 +67,33 @@ def test_probes_stand_beside_what_no_effect_would_show(page: str) -> None:
 
 
 def test_method_edits_are_shown_with_refusals_and_the_audit_apart(page: str) -> None:
-    text = cells(page, "method")
+    text = section(page, "method")
     assert text.startswith("What the improver changed in its own method It is undecided.")
     assert "After round 1: edited (notes.md)" in text
     assert "After round 3: refused (search.md)" in text
     assert "Refused: search.md names the task &#39;train-3&#39;" in page
     assert "4 skills/audit-4.md measured INERT" in text
-    assert "audit-4" not in cells(page, "rounds")
-    assert "audit-4" not in cells(page, "candidates")
+    assert "audit-4" not in section(page, "rounds")
+    assert "audit-4" not in section(page, "candidates")
 
 
 def test_failures_have_hits_by_round_and_folded_commands(page: str) -> None:
-    text = cells(page, "failures")
+    text = section(page, "failures")
     assert "signature status cause start round 2" in text
     assert re.search(r"AssertionError: &lt;n&gt; minimal commands .*\$ python check.py growing omission 2 3", text)
     assert "cat: &lt;path&gt; extinct unknown 2 –" in text
 
 
 def test_the_final_selection_shows_recorded_and_fresh_scores(page: str) -> None:
-    text = cells(page, "selection")
+    text = section(page, "selection")
     assert "Rule: highest fresh score." in text
     assert re.search(r"1 [0-9a-f]{12} 60.0 % 50.0 % 50.0 % chosen", text)
     assert "predicted flipped still failing passed before too regressed not measured 1 2 1 1 0 0 0" in text
 
 
 def test_start_against_final_on_audit_and_report_roles_with_intervals(run: RunFolder, page: str) -> None:
-    assert "−11.0 to +21.0" in cells(page, "audit")
-    assert "ood 8 25.0 % 37.5 % +12.5 −3.5 to +28.5 0" in cells(page, "audit")
+    assert "−11.0 to +21.0" in section(page, "audit")
+    assert "ood 8 25.0 % 37.5 % +12.5 −3.5 to +28.5 0" in section(page, "audit")
     lines = [re.sub(r"[\s|]+", " ", line).strip() for line in printed(run).splitlines()]
     assert "audit 20 10.0 % 15.0 % +5.0 -11.0 to +21.0 0" in lines
     assert "ood 8 25.0 % 37.5 % +12.5 -3.5 to +28.5 0" in lines

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import re
 import time
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+from shown import printed, section, words
 from skill_story import Told, skill_run
 from test_report_html import read
 
-from heldout.report import print_summary, summary, write_report
+from heldout.report import summary, write_report
 from heldout.store import Index, RunFolder
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7 * 7 }}</style>\x1b[31m\u202e\x07[bold]"
-
-
-def printed(run: RunFolder, *, terminal: bool = False) -> str:
-    stream = io.StringIO()
-    console = Console(file=stream, width=80, force_terminal=terminal, color_system=None)
-    with Index.open(run) as index:
-        print_summary(summary(index.connection), console=console)
-    return stream.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +25,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 @pytest.fixture(scope="module")
 def page(run: RunFolder) -> str:
     return write_report(run).read_text()
-
-
-def words(markup: str) -> str:
-    return " ".join(re.sub(r"<[^>]+>", " ", markup).split())
-
-
-def section(page: str, name: str) -> str:
-    """The words of one section, without markup."""
-    return words(page.partition(f'<section id="{name}">')[2].partition("</section>")[0])
 
 
 STORIES = {

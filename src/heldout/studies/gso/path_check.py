@@ -6,21 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from heldout.config import ModelConfig, SolverConfig, TasksConfig, config_digest, load_config
-from heldout.harness import Step, ended_by, make_harness
-from heldout.ledger import Ledger
+from heldout.harness import Step, ended_by
 from heldout.models import Model, make_model
-from heldout.records import Candidate, Outcome, Task, Trajectory
-from heldout.rollouts import Engine, InlineExecutor, Sweep
-from heldout.sandbox import make_sandboxes
+from heldout.records import Candidate, Outcome, Trajectory
 from heldout.skills.guide import NO_SKILL, start_guide
 from heldout.skills.modules import SKILL_FILE
+from heldout.studies.few_tasks import few_tasks
 from heldout.studies.results import Part
 from heldout.studies.tables import Cell, Table
-from heldout.studies.winners_curse.real_model import missing_model
-from heldout.tasks.graders import load_grader
-from heldout.tasks.sources import environment_of, load_source
+from heldout.tasks.sources import load_source
 
-__all__ = ["PathPlan", "missing_path", "path_check"]
+__all__ = ["PathPlan", "path_check"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +37,6 @@ class PathPlan:
     def solver(self) -> SolverConfig:
         options = {"max_turns": self.max_turns, "obs_cap": 1024, "writer_tokens": self.writer_tokens}
         return SolverConfig(model=self.model, harness="skilled", options=options)
-
-
-def missing_path() -> str | None:
-    """Why the check cannot run on this machine, or None."""
-    return missing_model() or make_sandboxes("bubblewrap").fault()
 
 
 def path_check(plan: PathPlan | None = None) -> Part:
@@ -80,26 +71,10 @@ def path_check(plan: PathPlan | None = None) -> Part:
 
 def _outcomes(plan: PathPlan, model: Model, traces: dict[str, Trajectory]) -> Sequence[Outcome]:
     source = load_source(TasksConfig(source="tables", seed=plan.seed))
-    items = source.items()[: plan.tasks]
-    references = {item.id: item.reference for item in items}
-    grader = load_grader(source.grader)
-    engine = Engine(
-        harness=make_harness(plan.solver, labels=(), environment=environment_of(source)),
-        model=model,
-        executor=InlineExecutor(),
-        ledger=Ledger(),
-        append=lambda _kind, _payload: None,
-        seed=plan.seed,
-        keep_trace=traces.__setitem__,
-    )
-    tasks = [Task(id=item.id, input=item.input, family=item.family) for item in items]
-    guided = Sweep(Candidate(files=start_guide()), tasks, "path check", traced=True)
-    bare = Sweep(Candidate(files=NO_SKILL), tasks[: plan.bare], "path check", traced=True)
-    return [
-        outcome
-        for sweep in (guided, bare)
-        for outcome in engine.evaluate(sweep, grade=lambda task, answer: grader(answer, references[task], task=task))
-    ]
+    few = few_tasks(source, plan.solver, model, count=plan.tasks, seed=plan.seed, keep_trace=traces.__setitem__)
+    guided = few.outcomes(Candidate(files=start_guide()), traced=True)
+    bare = few.outcomes(Candidate(files=NO_SKILL), first=plan.bare, traced=True)
+    return [*guided, *bare]
 
 
 def _table(outcomes: Sequence[Outcome], traces: Mapping[str, Trajectory]) -> Table:

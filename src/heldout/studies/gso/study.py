@@ -7,12 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from heldout.errors import SetupError
+from heldout.studies.few_tasks import missing_path
 from heldout.studies.gso.bench import QUICK_PLAN, Bench, Plan
 from heldout.studies.gso.equal_cost import equal_cost
 from heldout.studies.gso.gate_noise import gate_and_noise
 from heldout.studies.gso.judging import judging
 from heldout.studies.gso.main_table import main_table
-from heldout.studies.gso.path_check import missing_path, path_check
+from heldout.studies.gso.path_check import path_check
 from heldout.studies.keeping import keep_part, timed, write_overview
 from heldout.studies.page import page_text
 from heldout.studies.results import Part

@@ -8,65 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from heldout.records import digest_of
-from heldout.stats import mean_interval
 from heldout.studies.gso.arms import Arm
 from heldout.studies.gso.measuring import Role
 from heldout.studies.gso.runs import Result
-from heldout.studies.tables import Estimate
+from heldout.studies.seeds import Known, SeedRuns, over_seeds
 
 __all__ = ["ArmRuns", "Baselines", "Gains", "Known", "Measure", "audit", "exact_audit", "gains_of", "known", "over"]
 
 Measure = Callable[[Result], float]
 
-_NOTHING = float("nan")
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A mean over seeds with its t interval; in points unless it says otherwise. NaN with fewer than two seeds."""
-
-    value: float
-    low: float
-    high: float
-    standard_error: float
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return self.low, self.high
-
-    @property
-    def estimate(self) -> Estimate | None:
-        """For a table; None where nothing is known."""
-        return None if np.isnan(self.value) else Estimate(value=self.value, standard_error=self.standard_error)
-
 
 def known(values: NDArray[np.float64], *, scale: float = 100.0, unit: float = 1.0, confidence: float = 0.95) -> Known:
     """Of one value a seed; NaN values are left out. `unit`: no value is larger, for those that are not fractions."""
     exact = np.round(np.asarray(values, dtype=np.float64) / unit, 12)  # a difference of equal means is 0, and no crumb
-    found = mean_interval(exact, confidence=confidence)
-    if found.mean is None or found.interval is None or found.standard_error is None:
-        return Known(_NOTHING, _NOTHING, _NOTHING, _NOTHING)
-    low, high = found.interval
-    size = scale * unit
-    return Known(size * found.mean, size * low, size * high, size * found.standard_error)
+    return over_seeds(exact, scale=scale * unit, confidence=confidence)
 
 
 @dataclass(frozen=True, slots=True)
-class ArmRuns:
+class ArmRuns(SeedRuns[Arm, Result]):
     """The results of one arm, seed by seed."""
-
-    name: str
-    arm: Arm
-    results: tuple[Result, ...]
-
-    def values(self, measure: Measure) -> NDArray[np.float64]:
-        """One value a seed."""
-        return np.array([measure(one) for one in self.results], dtype=np.float64)
-
-    def mean(self, measure: Measure) -> float:
-        """Over seeds."""
-        return float(self.values(measure).mean())
 
     def known(self, measure: Measure) -> Known:
         """Over seeds, in points."""
@@ -76,11 +36,6 @@ class ArmRuns:
     def calls(self) -> float:
         """Mean of a run, up to its final selection; see `Cost.calls`."""
         return self.mean(lambda one: float(one.cost.calls))
-
-    @property
-    def config_digest(self) -> str:
-        """Identity of the configs of all seeds."""
-        return digest_of([one.config_digest for one in self.results])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,20 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from heldout.config import ModelConfig, SolverConfig, TasksConfig, config_digest, load_config
-from heldout.harness import ended_by, make_harness
+from heldout.harness import ended_by
 from heldout.harness.workspace import PROMPT_FILE
-from heldout.ledger import Ledger
 from heldout.models import Model, make_model
-from heldout.records import Candidate, Outcome, Task
-from heldout.rollouts import Engine, InlineExecutor, Sweep
-from heldout.sandbox import make_sandboxes
+from heldout.records import Candidate, Outcome
+from heldout.studies.few_tasks import few_tasks
 from heldout.studies.results import Part
 from heldout.studies.tables import Cell, Table
-from heldout.studies.winners_curse.real_model import missing_model
-from heldout.tasks.graders import load_grader
-from heldout.tasks.sources import environment_of, load_source
+from heldout.tasks.sources import load_source
 
-__all__ = ["PathPlan", "missing_path", "path_check"]
+__all__ = ["PathPlan", "path_check"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +33,6 @@ class PathPlan:
     def solver(self) -> SolverConfig:
         options = {"max_turns": self.max_turns, "obs_cap": self.obs_cap}
         return SolverConfig(model=self.model, harness="tool_loop", options=options)
-
-
-def missing_path() -> str | None:
-    """Why the check cannot run on this machine, or None."""
-    return missing_model() or make_sandboxes("bubblewrap").fault()
 
 
 def path_check(plan: PathPlan | None = None) -> Part:
@@ -71,20 +62,8 @@ def path_check(plan: PathPlan | None = None) -> Part:
 
 def _outcomes(plan: PathPlan, model: Model) -> Sequence[Outcome]:
     source = load_source(TasksConfig(source="repair", seed=plan.seed))
-    items = source.items()[: plan.tasks]
-    references = {item.id: item.reference for item in items}
-    grader = load_grader(source.grader)
-    engine = Engine(
-        harness=make_harness(plan.solver, labels=(), environment=environment_of(source)),
-        model=model,
-        executor=InlineExecutor(),
-        ledger=Ledger(),
-        append=lambda _kind, _payload: None,
-        seed=plan.seed,
-    )
-    start = Candidate(files={PROMPT_FILE: source.instruction})
-    sweep = Sweep(start, [Task(id=item.id, input=item.input, family=item.family) for item in items], "path check")
-    return engine.evaluate(sweep, grade=lambda task, answer: grader(answer, references[task], task=task))
+    few = few_tasks(source, plan.solver, model, count=plan.tasks, seed=plan.seed)
+    return few.outcomes(Candidate(files={PROMPT_FILE: source.instruction}))
 
 
 def _table(outcomes: Sequence[Outcome]) -> Table:

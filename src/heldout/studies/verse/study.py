@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from heldout.errors import SetupError
+from heldout.studies.few_tasks import missing_path
 from heldout.studies.keeping import keep_part, timed, write_overview
 from heldout.studies.page import page_text
 from heldout.studies.results import Part
@@ -14,7 +15,7 @@ from heldout.studies.verse.bench import QUICK_PLAN, Bench, Plan
 from heldout.studies.verse.equal_cost import equal_cost
 from heldout.studies.verse.grid import robustness
 from heldout.studies.verse.main_table import main_table
-from heldout.studies.verse.path_check import missing_path, path_check
+from heldout.studies.verse.path_check import path_check
 
 __all__ = ["PARTS", "study"]
 

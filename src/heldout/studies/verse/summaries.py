@@ -9,9 +9,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from heldout.records import digest_of
-from heldout.stats import mean_interval
-from heldout.studies.tables import Estimate
+from heldout.studies.seeds import Known, SeedRuns
+from heldout.studies.seeds import over_seeds as known
 from heldout.studies.verse.arms import Arm
 from heldout.studies.verse.runs import Result
 from heldout.studies.verse.truths import Verdicts
@@ -24,48 +23,8 @@ _NOTHING = float("nan")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A mean over seeds in points, with its 95 % t interval; NaN where fewer than two seeds say anything."""
-
-    value: float
-    low: float
-    high: float
-    standard_error: float
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return self.low, self.high
-
-    @property
-    def estimate(self) -> Estimate | None:
-        """For a table; None where nothing is known."""
-        return None if np.isnan(self.value) else Estimate(value=self.value, standard_error=self.standard_error)
-
-
-def known(values: NDArray[np.float64], *, scale: float = 100.0, confidence: float = 0.95) -> Known:
-    """Of one value a seed, fractions of one; NaN values are left out."""
-    found = mean_interval(values, confidence=confidence)
-    if found.mean is None or found.interval is None or found.standard_error is None:
-        return Known(_NOTHING, _NOTHING, _NOTHING, _NOTHING)
-    low, high = found.interval
-    return Known(scale * found.mean, scale * low, scale * high, scale * found.standard_error)
-
-
-@dataclass(frozen=True, slots=True)
-class ArmRuns:
+class ArmRuns(SeedRuns[Arm, Result]):
     """The results of one arm, seed by seed."""
-
-    name: str
-    arm: Arm
-    results: tuple[Result, ...]
-
-    def values(self, measure: Measure) -> NDArray[np.float64]:
-        """One value a seed."""
-        return np.array([measure(one) for one in self.results], dtype=np.float64)
-
-    def mean(self, measure: Measure) -> float:
-        """Over seeds."""
-        return float(self.values(measure).mean())
 
     def known(self, measure: Measure) -> Known:
         """Over seeds, in points."""
@@ -75,11 +34,6 @@ class ArmRuns:
     def executions(self) -> float:
         """Mean of a run, up to its final selection."""
         return self.mean(lambda one: float(one.executions))
-
-    @property
-    def config_digest(self) -> str:
-        """Identity of the configs of all seeds."""
-        return digest_of([one.config_digest for one in self.results])
 
     @property
     def verdicts(self) -> Verdicts:
