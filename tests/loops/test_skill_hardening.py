@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from agent_events import of_kind
-from lesson_world import KINDS, only_on, say, search, select_ids, small, write
+from lesson_world import KINDS, only_on, say, search, select_ids, small, start, write
 
 from heldout.errors import BudgetExhausted
 from heldout.improvers.skill_roles import EditView
 from heldout.loops import load_loop
-from heldout.loops.skills.tabling import CONFIRMING
+from heldout.loops.agents.selecting import FRESH_REPEAT
+from heldout.loops.skills.beginning import begin
+from heldout.loops.skills.options import GsoOptions
+from heldout.loops.skills.tabling import CONFIRMING, Measured, table_of
 from heldout.records import Candidate, Edit, EditProposal, Task
 from heldout.rollouts.engine import paired_seed
 from heldout.skills.guide import start_guide
@@ -134,3 +138,72 @@ def test_the_u_of_a_table_is_that_of_the_gate(tmp_path: Path) -> None:
         folder = search(tmp_path / kind, config, edit=better, plays=[play])
         (table,) = of_kind(folder, "skill.table")
         assert (table["repairs"], table["regressions"], table["utility"]) == (3.0, 1.0, utility)
+
+
+@pytest.mark.parametrize(
+    ("loop", "stop_after", "ended"),
+    [
+        ("gso", 2, "2 rounds in a row without an acceptance"),
+        ("gso", 0, "every generation was run"),
+        ("persistent_skill", 2, "2 rounds in a row without an acceptance"),
+        ("one_shot_skill", 2, "one skill was drafted"),
+    ],
+)
+def test_a_run_says_why_its_search_was_over(loop: str, stop_after: int, ended: str, tmp_path: Path) -> None:
+    config = small(loop, {"search": {"generations": 4}, "options": {"stop_after": stop_after}})
+    folder = start(tmp_path / "run", config, edit=lambda _view: EditProposal())
+    assert of_kind(folder, "run.finished")[0]["stop_reason"] == ended
+
+
+def test_best_of_n_runs_every_round_however_idle(tmp_path: Path) -> None:
+    config = small("gso", {"search": {"generations": 4, "iterate": False}, "options": {"stop_after": 2}})
+    folder = start(tmp_path / "run", config, edit=lambda _view: EditProposal())
+    assert len(of_kind(folder, "decision")) == 4
+    assert of_kind(folder, "run.finished")[0]["stop_reason"] == "every generation was run"
+
+
+def test_a_head_that_is_hardly_measured_in_the_final_selection_does_not_win(tmp_path: Path) -> None:
+    config = small("gso", ONE, {"options": {"sweep": {"retries": 0}}})
+    ids = select_ids(config)
+    lost = {paired_seed(config.seed, task, FRESH_REPEAT) for task in ids[:2]}
+    play = only_on(ids, {"": ids[2:3], "NEW WORDS": ids[2:]})  # the start fails on what the head lacks
+
+    def out(candidate: Candidate, task: Task, seed: int) -> bool:
+        del task
+        return "NEW WORDS" in str(candidate.files) and seed in lost
+
+    folder = search(tmp_path / "run", config, edit=better, plays=[play], outages=[out])
+    (selected,) = of_kind(folder, "selected")
+    assert len(of_kind(folder, "track.moved")) == 1
+    assert selected["final"] == selected["finalists"][0]["digest"]
+
+
+def test_invariant_2_the_gate_is_told_of_the_attributed_module_and_not_the_loop_alone(tmp_path: Path) -> None:
+    config = small("gso", ONE)
+    say()
+    with open_run(config, Opening(tmp_path / "run", command="test")) as opened:
+        state = begin(opened.session, opened.start, GsoOptions(), target="guide")
+        measured = Measured(opened.start, opened.start, np.zeros(8), np.ones(8))
+        tables = [
+            table_of(state, measured, number=1, edited=("m1_task.md",), attributed=module)
+            for module in ("m3_skill.md", "m1_task.md", None)
+        ]
+        verdicts = [opened.session.gate.decide(table).verdict.value for table in tables]
+    assert [table.module_rule for table in tables] == [True, True, False]
+    assert verdicts == ["reject", "accept", "accept"]
+
+
+def test_a_head_that_lacks_what_the_start_passes_does_not_win_by_its_absence(tmp_path: Path) -> None:
+    config = small("gso", ONE, {"tasks": {"select": 12}, "options": {"sweep": {"retries": 0}}})
+    ids = select_ids(config)
+    lost = paired_seed(config.seed, ids[0], FRESH_REPEAT)
+    play = only_on(ids, {"": ids[:1], "NEW WORDS": ids[:2]})  # one up on the pairs, and none if the missing one failed
+
+    def out(candidate: Candidate, task: Task, seed: int) -> bool:
+        del task
+        return "NEW WORDS" in str(candidate.files) and seed == lost
+
+    folder = search(tmp_path / "run", config, edit=better, plays=[play], outages=[out])
+    (selected,) = of_kind(folder, "selected")
+    assert len(of_kind(folder, "track.moved")) == 1
+    assert selected["final"] == selected["finalists"][0]["digest"]

@@ -66,6 +66,8 @@ class Found:
 
     start: Scored
     final: Scored
+    ended: str = "every generation was run"
+    """Why the search was over, where no budget ended it."""
 
 
 class NoOptions(Record):

@@ -56,7 +56,9 @@ class GepaLoop:
         if kind_of(search.head.candidate) != "none":
             adapter = GepaAdapter(search, batch_of=package.EvaluationBatch)
             _optimize(package.optimize, search, adapter, calls=metric_calls(self.session.config, options))
-        self._found = Found(*select_final(search))
+        self._found = Found(
+            *select_final(search), ended=search.ended if search.gives_up else "GEPA used its budget of calls"
+        )
         return self._found
 
     def found(self, start: Candidate) -> Found:

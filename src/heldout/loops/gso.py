@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from heldout.loops.base import Edits, Found
@@ -43,10 +43,10 @@ class Gso:
         search = begin(self.session, start, options, target="guide")
         for number in range(1, self.session.config.search.generations + 1):
             self._round(search, number)
-            if self._iterates and options.stop_after and search.idle >= options.stop_after:
+            if self._iterates and search.gives_up:
                 break
         self._choose(search)
-        self._found = Found(*select_final(search))
+        self._found = self._ended(search)
         return self._found
 
     def found(self, start: Candidate) -> Found:
@@ -85,6 +85,11 @@ class Gso:
         parent, candidate = measured.sides
         settle(search, edited, decision, parent=parent, candidate=candidate, table=table)
         self._competing.append((gain_over(parent, candidate) or 0.0, edited.round, candidate))
+
+    def _ended(self, search: SkillSearch) -> Found:
+        """The final selection; best of N runs every round, however idle."""
+        found = Found(*select_final(search))
+        return replace(found, ended=search.ended) if self._iterates else found
 
     def _choose(self, search: SkillSearch) -> None:
         """Best of N: the edit that gained most on select, the earliest of equals, is put to the final selection."""

@@ -48,9 +48,9 @@ class MergedPatches:
         search = begin(self.session, start, options, target="skill")
         for number in range(1, min(options.passes, self.session.config.search.generations) + 1):
             self._pass(search, number, examples=options.examples)
-            if options.stop_after and search.idle >= options.stop_after:
+            if search.gives_up:
                 break
-        self._found = Found(*select_final(search))
+        self._found = Found(*select_final(search), ended=search.ended)
         return self._found
 
     def found(self, start: Candidate) -> Found:

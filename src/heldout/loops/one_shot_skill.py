@@ -38,7 +38,7 @@ class OneShotSkill:
         options = read_options(DraftedOptions, self.session.config.options, where="the loop 'one_shot_skill'")
         search = begin(self.session, start, options, target="skill")
         draft(search, tasks=options.drafted_from)
-        self._found = Found(*select_final(search))
+        self._found = Found(*select_final(search), ended="one skill was drafted")
         return self._found
 
     def found(self, start: Candidate) -> Found:

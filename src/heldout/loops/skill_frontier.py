@@ -50,9 +50,9 @@ class SkillFrontier:
         frontier = Frontier.from_start(search.head, size=options.frontier)
         for number in range(1, self.session.config.search.generations + 1):
             self._round(search, frontier, number)
-            if options.stop_after and search.idle >= options.stop_after:
+            if search.gives_up:
                 break
-        self._found = Found(*select_final(search))
+        self._found = Found(*select_final(search), ended=search.ended)
         return self._found
 
     def found(self, start: Candidate) -> Found:

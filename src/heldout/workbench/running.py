@@ -109,7 +109,7 @@ def _search(opened: OpenRun, loop: Loop) -> None:
         "run.finished",
         RunFinished(
             status="stopped" if stop_reason else status,
-            stop_reason=stop_reason or "every generation was run",
+            stop_reason=stop_reason or found.ended,
             start=found.start.candidate.digest,
             final=found.final.candidate.digest,
             start_select=found.start.mean,

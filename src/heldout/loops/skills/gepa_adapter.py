@@ -94,8 +94,7 @@ class GepaAdapter:
         if self.turn is not None:
             self._conclude(self.turn, state)
         self.turn = Turn(int(state.i) + 2)
-        limit = self.search.options.stop_after
-        return bool(limit and self.search.idle >= limit)
+        return self.search.gives_up
 
     def evaluate(self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False) -> Any:
         """Scores of these tasks, at the seeds of the iteration (train) or of the start (select)."""

@@ -60,6 +60,18 @@ class SkillSearch:
     """Names of the train tasks that a guide may not hold."""
 
     @property
+    def gives_up(self) -> bool:
+        """Whether so many rounds in a row were in vain that the search ends (S)."""
+        return bool(self.options.stop_after) and self.idle >= self.options.stop_after
+
+    @property
+    def ended(self) -> str:
+        """Why the rounds are over."""
+        if not self.gives_up:
+            return "every generation was run"
+        return f"{self.idle} rounds in a row without an acceptance"
+
+    @property
     def track(self) -> str:
         """Name of the track that is moved."""
         return self.target
