@@ -117,11 +117,16 @@ def skill_history(connection: sqlite3.Connection) -> SkillHistory | None:
         rounds=rounds,
         selected=selections[-1] if selections else None,
         retentions=tuple({one.role: one for one in payloads(connection, Retention)}.values()),
-        judged=payloads(connection, Judged),
+        judged=_judged(connection),
         judge_agreement=judge_agreement(connection),
         use=skill_use(connection),
         chance=_chance(noise(connection), rounds),
     )
+
+
+def _judged(connection: sqlite3.Connection) -> tuple[Judged, ...]:
+    """The newest of each text and judge: one that did not answer is asked again."""
+    return tuple({(one.candidate, one.judge): one for one in payloads(connection, Judged)}.values())
 
 
 def _has_skill_events(connection: sqlite3.Connection) -> bool:

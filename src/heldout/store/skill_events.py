@@ -157,6 +157,8 @@ class Judged(Record):
     capped: str = ""
     """Why generalizability is capped, where it is."""
     error: str | None = None
+    unanswered: bool = False
+    """Its model did not answer: no verdict, and asked again when the run is opened again."""
     spend: Spend = Spend()
 
 
