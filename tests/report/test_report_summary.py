@@ -66,6 +66,15 @@ def test_gains_are_differences_of_outcome_means(make_run: Callable[..., RunFolde
         assert whole.total.evaluations == sum(mean.n + mean.missing for mean in found.values())
 
 
+@pytest.mark.parametrize(("solver", "improver", "told"), [(False, True, 1), (True, True, 0), (False, False, 0)])
+def test_a_simulated_improver_of_a_real_solver_is_told(tmp_path: Path, solver: bool, improver: bool, told: int) -> None:
+    begun = START.model_copy(update={"simulated": solver, "simulated_improver": improver})
+    start = CandidateAdded(digest="start", parent=None, generation=0, index=0)
+    with index_of(tmp_path, ("run.started", begun), ("candidate", start)) as index:
+        notes = summary(index.connection).notes
+    assert sum("SIMULATION: the improver i" in note for note in notes) == told
+
+
 def test_an_unaudited_run_has_no_overstatement_rather_than_a_zero(make_run: Callable[..., RunFolder]) -> None:
     with Index.open(make_run(audited=False, generations=2)) as index:
         whole = summary(index.connection)

@@ -13,7 +13,7 @@ from heldout.config import load_config
 from heldout.report import run_json, summary
 from heldout.store import Index, RunFolder, read_events
 from heldout.testing.scripted_server import ScriptedReply, ScriptedServer
-from heldout.workbench import Opening, run
+from heldout.workbench import Opening, resume, run
 
 SHADOW = "heldout.studies.gso.shadow"
 CONFIG: Mapping[str, Any] = {
@@ -95,3 +95,28 @@ def test_a_judge_that_does_not_answer_leaves_a_whole_run(tmp_path: Path) -> None
     assert len(judged) == 1
     assert judged[0]["error"]
     assert [kind for kind, _ in events if kind == "audit"]
+
+
+def test_a_judge_that_was_out_is_asked_again_when_the_run_is_opened_again(tmp_path: Path) -> None:
+    names = ("generalizability", "applicability", "executability", "robustness", "clarity")
+    scores = {name: {"score": 4, "excerpt": "Name the first step", "reason": "It says so."} for name in names}
+    answers = [ScriptedReply(status=503), ScriptedReply(text=json.dumps({"scores": scores, "capped": ""}))]
+    with ScriptedServer(answers) as server:
+        judge = {"kind": "model", "model": {"name": "openai:judge", "url": server.url, "retries": 0}}
+        folder = _run(tmp_path / "run", options={"batch": 4, "judge": judge})
+        resume(Opening(folder.path, command="test", resume=True))
+    with Index.open(folder.path) as index:
+        told = run_json(summary(index.connection))
+    assert told.skills is not None
+    (finished,) = [data for kind, data in _events(folder) if kind == "run.finished"]
+    judged = told.skills.judge.judged
+    assert {one.candidate for one in judged} == {finished["start"], finished["final"]}
+    assert [one.total for one in judged] == [pytest.approx(4.0)] * len(judged)
+
+
+def test_a_judge_without_a_price_is_named(tmp_path: Path) -> None:
+    judge = {"kind": "model", "model": {"name": "openai:judge", "url": "http://127.0.0.1:9/v1", "retries": 0}}
+    events = _events(_run(tmp_path / "run", options={"batch": 4, "judge": judge}))
+    (started,) = [data for kind, data in events if kind == "run.started"]
+    assert started["unpriced"] == ["openai:judge"]
+    assert started["simulated_improver"] is True

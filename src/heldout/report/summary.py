@@ -178,6 +178,10 @@ def _as_compared(found: Means, selected: FinalSelected | None) -> Means:
 
 def _notes(connection: sqlite3.Connection, started: RunStarted, audit: AuditResult | None) -> tuple[str, ...]:
     notes = list(audit.notes) if audit else []
+    if started.simulated_improver and not started.simulated:
+        notes.append(
+            f"SIMULATION: the improver {started.improver} simulates one; its edits were drawn, and written by no model."
+        )
     notes += [f"{name} has no price in budget.prices: its dollars are counted as 0." for name in started.unpriced]
     torn = sum(bool(resumed.dropped) for resumed in payloads(connection, RunResumed))
     if torn:

@@ -57,7 +57,7 @@ def run_view(summary: RunSummary, *, report: Path | None = None) -> RenderableTy
     """The summary of a run: verdict, three gains, noise, cost, and where the report lies."""
     parts: list[RenderableType] = [Text()]
     if summary.started.simulated:
-        parts.append(Text.assemble(("SIMULATION", "bold reverse"), "  no language model was used"))
+        parts.append(Text.assemble(("SIMULATION", "bold reverse"), "  no language model solved a task"))
     skills = summary.skills
     parts += [_verdict(verdict(summary)), gains_view(summary) if skills is None else learning_view(summary, skills)]
     parts += [Text(f"Note: {one_line(note, 400)}", style="yellow") for note in summary.notes]

@@ -64,6 +64,8 @@ class RunStarted(Record):
     source: str
     unpriced: tuple[str, ...] = ()
     """Served models without an entry in `budget.prices`: their dollars are counted as 0."""
+    simulated_improver: bool = False
+    """Whether proposals come from a simulation of an improver, whatever solves the tasks."""
 
 
 class RunResumed(Record):

@@ -29,6 +29,7 @@ from heldout.store import FolderTraces, Journal, RunFolder, RunLock, read_folder
 from heldout.store.events import Event, Prepared, RunResumed, RunStarted, SplitMade
 from heldout.tasks import TaskSet, load_source, load_tasks
 from heldout.workbench.guards import guard_harness, guard_model
+from heldout.workbench.judging import judging_model
 from heldout.workbench.replaying import elapsed_s, replay_ledger
 
 __all__ = ["BEFORE_THE_PILOT", "OpenRun", "Opening", "open_run"]
@@ -330,7 +331,16 @@ def _unpriced(config: RunConfig, session: Session) -> tuple[str, ...]:
     called = {session.engine.model.name}
     if session.asks_model:
         called.add(session.improver_model)
+    judge = judging_model(config)
+    if judge is not None:
+        called.add(judge.name)
     return tuple(sorted(name for name in called if name.startswith("openai") and name not in config.budget.prices))
+
+
+def _simulates_improver(session: Session) -> bool:
+    """An improver's class says so with the flag `simulated`."""
+    improvers = (session.improver, session.agent, session.skills)
+    return any(bool(getattr(one, "simulated", False)) for one in improvers)
 
 
 def _first_events(
@@ -357,6 +367,7 @@ def _first_events(
             description=session.tasks.description,
             source=config.tasks.source,
             unpriced=_unpriced(config, session),
+            simulated_improver=_simulates_improver(session),
         )
         recorder.record("run.started", started)
     if events:
