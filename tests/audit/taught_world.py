@@ -24,7 +24,7 @@ from heldout.store import RunFolder, read_events
 from heldout.tasks.base import Item
 from heldout.workbench import Opening, run
 
-__all__ = ["OUT", "RUNS", "SECOND", "config", "events", "of_kind", "ran"]
+__all__ = ["OUT", "PASSES", "RUNS", "SECOND", "config", "events", "of_kind", "ran"]
 
 PASSES: Mapping[str, frozenset[str]] = {
     "none": frozenset({"t0", "a0", "a1"}),

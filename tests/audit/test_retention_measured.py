@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from taught_world import OUT, RUNS, SECOND, config, events, of_kind, ran
+from taught_world import OUT, PASSES, RUNS, SECOND, config, events, of_kind, ran
 
 from heldout.audit import measure_retention
 from heldout.errors import BudgetExhausted, SetupError
@@ -93,6 +93,16 @@ class TestWhatIsMeasured:
         }
         assert len(seeds["retention"]) == 4, "the three arms share them"
         assert not seeds["train"] & seeds["retention"]
+        repeats = {data["purpose"]: data.get("repeat", 0) for data in outcomes}
+        assert repeats["retention"] == 2_000_000, "further than any round, sweep or confirmation counts"
+
+    def test_a_final_is_not_kept_by_what_it_lacks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Taught: right on a0 to a4, where no skill is wrong; out on a5 to a7, where no skill is right."""
+        monkeypatch.setitem(PASSES, "none", frozenset({"t0", "a5", "a6", "a7"}))  # type: ignore[arg-type]
+        lenient = {"audit": {"coverage": 0.6}}
+        arm = only(ran(tmp_path / "r", lenient, out=[lambda arm, task: arm == "taught" and task in "a5 a6 a7"])).arms[1]
+        assert (arm.arm, arm.audit_gain, arm.audit_interval[0] > 0.0) == ("final", 1.0, True)
+        assert arm.verdict == "undecided", "with its missing tasks as failures, 5 are gained and 3 lost"
 
     def test_repeats_of_the_audit_are_means_over_repeats(self, tmp_path: Path) -> None:
         """a5 passes in one of two repeats: the final's gain is (3 + 1/2) / 8."""
@@ -238,6 +248,8 @@ class TestLater:
         refused, found = (Retention.model_validate(data) for data in of_kind(folder, "retention"))
         assert (bool(refused.refused), found) == (True, whole)
         assert "refused" not in printed(folder)
+        audited = [data["key"] for data in of_kind(folder, "outcome") if data["purpose"] == "audit" and "score" in data]
+        assert len(audited) == len(set(audited)), "what audit had measured was not measured again"
         before = events(folder)
         resume(Opening(folder.path, command="again", resume=True))
         assert events(folder) == [*before, "run.resumed"], "of the two records the later one counts"

@@ -143,6 +143,13 @@ class TestRecovery:
         assert trajectory.measures["faults_declared"] == 0.0
         assert "first_fault.md" not in trajectory.artifacts
 
+    def test_nor_is_one_in_the_last_turn_of_an_episode_that_ran_out_of_them(self) -> None:
+        commands = ("echo 'HELDOUT_FAULT execution: just looking'",)
+        trajectory, _ = run(harness(max_turns=1), Player(commands=commands))
+        assert (trajectory.measures["submitted"], trajectory.measures["turn_limit"]) == (0.0, 1.0)
+        assert (trajectory.measures["recoveries"], trajectory.measures["faults_declared"]) == (0.0, 0.0)
+        assert "first_fault.md" not in trajectory.artifacts
+
     @pytest.mark.parametrize(
         ("said", "kept"),
         [

@@ -90,6 +90,17 @@ def test_no_gain_is_kept_by_going_missing() -> None:
     assert robust_label(bad, train, lost) is bad.label is RetentionLabel.HARMFUL
 
 
+def test_a_gain_that_is_partly_kept_must_survive_what_only_the_skill_lacks_too() -> None:
+    """Audit: 20 of 30 pairs gain, and the skill lacks 14 tasks that pass without one: at worst (20 - 14) / 44."""
+    train = RoleScores(np.zeros(40), np.ones(40))
+    none, skill = np.repeat([0.0, 1.0], [30, 14]), np.repeat([1.0, 0.0, NAN], [20, 10, 14])
+    audit = RoleScores(none, skill)
+    found = retention_of(train, audit)
+    assert found.audit_gain == pytest.approx(20 / 30)
+    assert found.label is RetentionLabel.PARTLY_KEPT
+    assert robust_label(found, train, audit) is RetentionLabel.UNDECIDED
+
+
 def test_one_pair_is_no_interval() -> None:
     one = RoleScores(np.array([0.0, NAN]), np.array([1.0, 1.0]))
     assert retention_refusal(role(0.1), one) == (

@@ -120,3 +120,22 @@ def test_a_judge_without_a_price_is_named(tmp_path: Path) -> None:
     (started,) = [data for kind, data in events if kind == "run.started"]
     assert started["unpriced"] == ["openai:judge"]
     assert started["simulated_improver"] is True
+
+
+def test_a_verdict_on_record_is_not_asked_or_paid_for_again(tmp_path: Path) -> None:
+    names = ("generalizability", "applicability", "executability", "robustness", "clarity")
+    scores = {name: {"score": 3, "excerpt": "Name the first step", "reason": "It says so."} for name in names}
+    answer = json.dumps({"scores": scores, "capped": ""})
+    asked: list[object] = []
+
+    def reply(request: object) -> ScriptedReply:
+        asked.append(request)
+        return ScriptedReply(text=answer)
+
+    with ScriptedServer(reply) as server:
+        judge = {"kind": "model", "model": {"name": "openai:judge", "url": server.url}}
+        folder = _run(tmp_path / "run", options={"batch": 4, "judge": judge})
+        before = len(asked)
+        resume(Opening(folder.path, command="test", resume=True))
+    assert before > 0
+    assert len(asked) == before

@@ -77,14 +77,16 @@ class Gso:
 
     def _compete(self, search: SkillSearch, edited: ModuleEdited, measured: Measured) -> None:
         """The arm without iteration: every edit is one of the start guide, scored once at the start's own seeds, and
-        none moves the head yet."""
+        none moves the head yet. One that was hardly measured does not compete."""
         table = record_table(search, measured, number=edited.round)
         reason = "best of N: one choice is made at the end"
         gate, undecided = self.session.gate.name, Verdict.UNDECIDED
         decision = decision_of(table, gate=gate, verdict=undecided, reason=reason)
         parent, candidate = measured.sides
         settle(search, edited, decision, parent=parent, candidate=candidate, table=table)
-        self._competing.append((gain_over(parent, candidate) or 0.0, edited.round, candidate))
+        gain = gain_over(parent, candidate)
+        if gain is not None and table.coverage >= search.options.sweep.coverage:
+            self._competing.append((gain, edited.round, candidate))
 
     def _ended(self, search: SkillSearch) -> Found:
         """The final selection; best of N runs every round, however idle."""
