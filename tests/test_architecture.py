@@ -19,8 +19,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 ORDER = (
     *("errors", "records", "options", "config", "registry", "ledger"),
     *("stats", "store", "sandbox", "models", "tasks", "worlds", "benchmarks", "harness", "rollouts"),
-    *("probes", "skills"),
-    *("improvers", "gates", "training", "loops", "audit", "report", "workbench", "studies", "dashboard", "cli"),
+    *("probes", "skills", "training"),
+    *("improvers", "gates", "loops", "audit", "report", "workbench", "studies", "dashboard", "cli"),
 )
 """A room imports only from those before it. `testing` may import anything, and nothing imports `testing`."""
 

@@ -118,3 +118,22 @@ def test_threads_cannot_pass_the_limit_together() -> None:
         thread.join()
     assert len(granted) == 500
     assert ledger.total.evaluations == 500
+
+
+def test_what_is_left_of_a_limit_leaves_out_work_in_flight_and_what_is_held() -> None:
+    ledger = Ledger(BudgetConfig(cpu_s=100.0, wall_s=50.0), elapsed_s=lambda: 10.0)
+    ledger.record("train", Spend(cpu_s=20.0, wall_s=20.0))
+    ledger.hold("audit", Spend(cpu_s=5.0, wall_s=5.0))
+    reservation = ledger.reserve("train", Spend(cpu_s=30.0))
+    assert ledger.left("cpu_s") == pytest.approx(45.0)
+    assert ledger.left("wall_s") == pytest.approx(35.0), "elapsed seconds, not seconds of work"
+    assert ledger.left("gpu_s") is None
+    reservation.refund()
+    assert ledger.left("cpu_s") == pytest.approx(75.0)
+
+
+def test_accelerator_seconds_have_a_limit_of_their_own() -> None:
+    ledger = Ledger(BudgetConfig(gpu_s=10.0))
+    ledger.reserve("train", Spend(gpu_s=8.0)).settle(Spend(gpu_s=8.0))
+    with pytest.raises(BudgetExhausted, match=r"budget\.gpu_s = 10"):
+        ledger.reserve("train", Spend(gpu_s=3.0))

@@ -44,12 +44,13 @@ class TasksConfig(Record):
 
     source: str = "questions"
     """Of questions: `questions`, `trec:6`, `trec:50`, `banking77`, `gsm8k`, `jsonl`, `csv`. Of agents' work: `repair`,
-    `swe`, `harbor`; on workbooks: `tables`, `spreadsheetbench`. Or `package.module:Class`."""
+    `swe`, `harbor`; on workbooks: `tables`, `spreadsheetbench`. Of instructions, mathematics and code: `formats`,
+    `ifeval`, `math500`, `aime`, `amc23`, `minerva_math`, `humaneval`. Or `package.module:Class`."""
     path: str | None = None
     """File or folder that the source reads; relative paths are relative to the working folder."""
     grader: str | None = None
-    """`label`, `number`, `exact`, `contains`, `repair`, `tables`, `spreadsheetbench`, or `package.module:function`;
-    None takes the source's own."""
+    """`label`, `number`, `exact`, `contains`, `math`, those of the sources (`repair`, `tables`, `spreadsheetbench`,
+    `formats`, `ifeval`, `humaneval`), or `package.module:function`; None takes the source's own."""
     train: int = Field(default=128, ge=1)
     """Tasks whose bodies and answers the improver may see."""
     select: int = Field(default=64, ge=1)
@@ -75,7 +76,8 @@ class ModelConfig(Record):
 
     name: str = "simulated"
     """`simulated`, `simulated_coder` (for `repair`), `simulated_tables` (for `tables`), `smollm2`, `openai:MODEL` (any
-    compatible URL), `anthropic:MODEL`, or `package.module:Class`."""
+    compatible URL), `anthropic:MODEL`, or `package.module:Class`. With weights that can be trained: `pocket:base`,
+    `pocket:instruct`, `local:FOLDER`, `local:smollm2`, `simulated_formats` (for `formats`)."""
     url: str | None = None
     """Base URL of an OpenAI-compatible server, for example http://127.0.0.1:8000/v1."""
     api_key_env: str = "OPENAI_API_KEY"
@@ -110,9 +112,10 @@ class SolverConfig(Record):
     """What solves tasks: a model in a harness, and the candidate that it starts from."""
 
     model: ModelConfig = ModelConfig()
-    """The solving model; its weights are fixed."""
+    """The solving model."""
     harness: str = "prompt"
-    """`prompt`, `tool_loop` (an agent with a shell), `skilled` (the same, with a skill), or `package.module:Class`."""
+    """`prompt`, `completion` (the task as it stands, in batches), `tool_loop` (an agent with a shell), `skilled` (the
+    same, with a skill), or `package.module:Class`."""
     answer: Literal["generate", "choose"] = "generate"
     """`choose` takes the label with the highest first-token log-probability, calibrated on empty inputs."""
     instruction: str | None = None
@@ -128,7 +131,8 @@ class ImproverConfig(Record):
 
     kind: str = "demonstrations"
     """Of whole prompts: `demonstrations`, `rewrite`, `simulated`. Of agents' folders: `catalog` (a simulation of an
-    improver), `llm`. Of skills and guides: `skill_catalog` (a simulation), `skill_llm`. Or `package.module:Class`."""
+    improver), `llm`. Of skills and guides: `skill_catalog` (a simulation), `skill_llm`. Of weights:
+    `training_catalog`, `training_llm`. Or `package.module:Class`."""
     model: ModelConfig | None = None
     """The proposing model, with the keys of `solver.model`; None means the solver's own model."""
     failures: int = Field(default=4, ge=0, le=64)
@@ -155,8 +159,8 @@ class GateConfig(Record):
 
     kind: str = "select_confirm"
     """`greedy`, `net`, `tolerance`, `mcnemar`, `pace`, `select_confirm`, `bayes_pilot`, `bayes_online`,
-    `fresh`, `ladder`, `repeats`, `keep_all`, `dual_split`, `near_best`, `manifest`, `repairs_over_regressions`, or
-    `package.module:Class`."""
+    `fresh`, `ladder`, `repeats`, `keep_all`, `dual_split`, `near_best`, `manifest`, `repairs_over_regressions`,
+    `noise` (of trained weights), or `package.module:Class`."""
     alpha: float = Field(default=0.05, gt=0.0, lt=1.0)
     """Level of the `mcnemar` and `pace` gates."""
     require_gain: bool = True
@@ -227,6 +231,8 @@ class BudgetConfig(Record):
     """Elapsed seconds, over all parts of a resumed run."""
     cpu_s: float | None = Field(default=None, gt=0.0)
     """Processor seconds."""
+    gpu_s: float | None = Field(default=None, gt=0.0)
+    """Seconds of accelerators, summed over them."""
     prices: Mapping[str, Price] = Field(default_factory=dict)
     """Price of each model by its name; a model that is not listed is free, and the report says so."""
 
@@ -246,8 +252,8 @@ class RunConfig(Record):
     """Everything that a run depends on."""
 
     loop: str = "winners_curse"
-    """`winners_curse`, `verse`, `gso`; beside `gso` `one_shot_skill`, `persistent_skill`, `skill_frontier`,
-    `merged_patches`, `gepa`; or `package.module:Class`."""
+    """`winners_curse`, `verse`, `gso`, `improve_any_task`; beside `gso` `one_shot_skill`, `persistent_skill`,
+    `skill_frontier`, `merged_patches`, `gepa`; or `package.module:Class`."""
     seed: int = 0
     """Seed of everything but the tasks: proposals, halves, orders, sampling."""
     tasks: TasksConfig = TasksConfig()

@@ -9,6 +9,7 @@ HeldoutError
     ├── HarnessError     a harness raised
     ├── TaskError        a task source or a grader raised, or graded outside [0, 1]
     ├── ImproverError    an improver raised or returned nothing usable
+    ├── TrainingError    a training ended without weights
     ├── GateError        an acceptance rule raised or returned no decision
     └── StoreError       the journal, a folder or the index is damaged or cannot be written
 """
@@ -32,6 +33,7 @@ __all__ = [
     "SetupError",
     "StoreError",
     "TaskError",
+    "TrainingError",
     "boundary",
     "need",
 ]
@@ -85,6 +87,15 @@ class ImproverError(BoundaryError):
 
 class GateError(BoundaryError):
     """An acceptance rule raised, or what it returned is no decision."""
+
+
+class TrainingError(BoundaryError):
+    """A training ended without weights: out of memory, a lost process, a loss that is not finite."""
+
+    def __init__(self, message: str = "", *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
+        """An accident of the machine, which says nothing about the recipe."""
 
 
 class StoreError(BoundaryError):

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 from heldout.config import BudgetConfig, Price
 from heldout.errors import BudgetExhausted, HeldoutError
@@ -83,6 +84,17 @@ class Ledger:
         with self._lock:
             self._held.pop(purpose, None)
 
+    def left(self, name: Literal["wall_s", "cpu_s", "gpu_s"]) -> float | None:
+        """Seconds that may still be reserved under this limit, what is held for later set aside; None without one."""
+        limit: float | None = getattr(self.limits, name)
+        if limit is None:
+            return None
+        with self._lock:
+            held = sum(self._held.values(), start=_NOTHING)
+            committed = self.total + self._in_flight + held
+        used = self.elapsed_s() + held.wall_s if name == "wall_s" else getattr(committed, name)
+        return max(0.0, limit - float(used))
+
     def record(self, purpose: str, spend: Spend) -> None:
         """Count work that was paid for in an earlier part of the run."""
         with self._lock:
@@ -136,7 +148,15 @@ def lost_with(error: HeldoutError) -> Spend:
 def _has_limits(limits: BudgetConfig) -> bool:
     return any(
         limit is not None
-        for limit in (limits.evaluations, limits.calls, limits.tokens, limits.dollars, limits.wall_s, limits.cpu_s)
+        for limit in (
+            limits.evaluations,
+            limits.calls,
+            limits.tokens,
+            limits.dollars,
+            limits.wall_s,
+            limits.cpu_s,
+            limits.gpu_s,
+        )
     )
 
 
@@ -148,6 +168,7 @@ def _against(limits: BudgetConfig, spend: Spend, *, elapsed_s: float) -> list[tu
         ("dollars", limits.dollars, spend.cost_usd),
         ("wall_s", limits.wall_s, elapsed_s),
         ("cpu_s", limits.cpu_s, spend.cpu_s),
+        ("gpu_s", limits.gpu_s, spend.gpu_s),
     ]
 
 

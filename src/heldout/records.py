@@ -109,6 +109,8 @@ class Spend(Record):
     wall_s: float = 0.0
     """Seconds of work, summed over workers (not elapsed time)."""
     cpu_s: float = 0.0
+    gpu_s: float = 0.0
+    """Seconds of accelerators, summed over them."""
 
     def __add__(self, other: Spend) -> Spend:
         return Spend.model_construct(
@@ -119,6 +121,7 @@ class Spend(Record):
             cost_usd=self.cost_usd + other.cost_usd,
             wall_s=self.wall_s + other.wall_s,
             cpu_s=self.cpu_s + other.cpu_s,
+            gpu_s=self.gpu_s + other.gpu_s,
         )
 
 

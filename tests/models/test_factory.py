@@ -31,12 +31,12 @@ def test_a_plug_in_is_found_in_the_working_folder(tmp_path: Path, monkeypatch: p
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(SetupError, match="anthropic, openai, simulated, simulated_coder, simulated_tables, smollm2"):
+    with pytest.raises(SetupError, match="anthropic, local, openai, pocket, simulated, simulated_coder"):
         make_model(ModelConfig(name="gpt"))
 
 
 def test_importing_the_package_imports_no_client() -> None:
-    clients = ("openai", "anthropic", "httpx", "xllamacpp")
+    clients = ("openai", "anthropic", "httpx", "xllamacpp", "torch", "transformers")
     code = f"import heldout.models, sys; print([m for m in {clients!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

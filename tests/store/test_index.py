@@ -83,6 +83,7 @@ def test_rows_hold_what_the_journal_holds(run: RunFolder) -> None:
             "cost_usd": 0.0,
             "wall_s": 0.0123,
             "cpu_s": 0.01,
+            "gpu_s": 0.0,
             "measures": None,
             "artifacts": None,
         }

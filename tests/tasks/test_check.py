@@ -105,8 +105,17 @@ def test_a_source_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
 
 def test_every_named_source_has_a_summary() -> None:
     entries = {entry.name: entry.summary for entry in list_sources()}
-    files, worlds = {"jsonl", "csv", "spreadsheetbench"}, {"questions", "repair", "tables"}
-    assert set(entries) == files | worlds | {"trec:6", "trec:50", "banking77", "gsm8k", "swe", "harbor"}
+    files, worlds = {"jsonl", "csv", "spreadsheetbench"}, {"questions", "formats", "repair", "tables"}
+    maths = {"gsm8k", "math500", "aime", "amc23", "minerva_math"}
+    assert set(entries) == files | worlds | maths | {
+        "trec:6",
+        "trec:50",
+        "banking77",
+        "ifeval",
+        "humaneval",
+        "swe",
+        "harbor",
+    }
     assert all(summary.endswith(".") or ")" in summary for summary in entries.values())
     assert "50 classes" in entries["trec:50"]
 

@@ -16,8 +16,8 @@ from heldout.errors import SandboxError, SetupError, TaskError
 from heldout.tasks import CheckedGrader, load_grader
 from heldout.tasks.graders import GRADERS, last_number, normalise_label
 
-TEXT_GRADERS = sorted(set(GRADERS) - {"repair", "tables", "spreadsheetbench"})
-"""Those that compare two texts; references of the others are specifications of their own."""
+TEXT_GRADERS = sorted(set(GRADERS) - {"repair", "tables", "spreadsheetbench", "formats", "ifeval", "humaneval", "math"})
+"""Those that compare two texts at once; the others have specifications for references, or a process of their own."""
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_grader_from_the_users_folder(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_an_unknown_grader_says_what_there_is() -> None:
-    with pytest.raises(SetupError, match="contains, exact, label, number"):
+    with pytest.raises(SetupError, match="contains, exact, formats"):
         load_grader("fuzzy")
 
 

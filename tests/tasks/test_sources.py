@@ -151,9 +151,7 @@ def test_unknown_options_are_refused_with_what_is_allowed(tmp_path: Path) -> Non
 
 
 def test_an_unknown_source_says_what_there_is() -> None:
-    assert "banking77, csv, gsm8k, harbor, jsonl, questions, repair, spreadsheetbench, swe, tables" in fault(
-        "trek", None
-    )
+    assert "formats, gsm8k, harbor, humaneval, ifeval, jsonl, math500, minerva_math" in fault("trek", None)
 
 
 PLUGIN = """

@@ -7,7 +7,8 @@ from typing import Any
 
 from heldout import registry
 from heldout.config import SolverConfig
-from heldout.harness.base import Episode, Harness, Preparation, Replayed, Replayer
+from heldout.harness.base import BatchHarness, Episode, Harness, Preparation, Replayed, Replayer
+from heldout.harness.completion import CompletionHarness
 from heldout.harness.loop_episode import ended_by
 from heldout.harness.prompt import CONTENT_FREE, PromptHarness, fixed_messages
 from heldout.harness.prompt_files import (
@@ -27,6 +28,8 @@ from heldout.tasks.environment import Environment
 __all__ = [
     "CONTENT_FREE",
     "HARNESSES",
+    "BatchHarness",
+    "CompletionHarness",
     "Demonstration",
     "Episode",
     "Harness",
@@ -53,6 +56,7 @@ __all__ = [
 ]
 
 HARNESSES: Mapping[str, str] = {
+    "completion": "heldout.harness.completion:CompletionHarness",
     "prompt": "heldout.harness.prompt:PromptHarness",
     "skilled": "heldout.skills.harness:SkilledHarness",
     "tool_loop": "heldout.harness.tool_loop:ToolLoopHarness",

@@ -11,7 +11,7 @@ from pydantic import Field
 from heldout.models.base import Model
 from heldout.records import Candidate, Record, Spend, Task, Trajectory
 
-__all__ = ["Episode", "Harness", "Preparation", "Replayed", "Replayer"]
+__all__ = ["BatchHarness", "Episode", "Harness", "Preparation", "Replayed", "Replayer"]
 
 
 class Preparation(Record):
@@ -51,6 +51,21 @@ class Harness(Protocol):
 
         Raises `HarnessError`, which names the fault, for a candidate that this harness cannot run.
         """
+
+
+class BatchHarness(Harness, Protocol):
+    """The further ability of a harness that solves several tasks at once, where the model answers in batches.
+
+    A class says so with `batch` above 1. Trajectories are those of `run` one by one, but for float error in a model.
+    """
+
+    batch: int
+    """Most tasks that one call of `run_batch` should be given."""
+
+    def run_batch(
+        self, candidate: Candidate, tasks: Sequence[Task], episodes: Sequence[Episode]
+    ) -> Sequence[Trajectory]:
+        """Trajectories in the order of the tasks. `ModelError` where the model answered none of them."""
 
 
 class Replayed(Record):

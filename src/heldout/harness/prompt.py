@@ -98,6 +98,7 @@ class PromptHarness:
             max_tokens=self.max_tokens,
             seed=seed,
             choices=self.labels if self.answer == "choose" else (),
+            weights=candidate.weights,
         )
 
     def _chosen(self, reply: Reply, prepared: Preparation) -> str:

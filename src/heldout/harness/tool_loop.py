@@ -93,7 +93,7 @@ class ToolLoopHarness:
                 ),
                 options=self.options,
                 settings=settings,
-                request=Request(messages=(), max_tokens=self.max_tokens, seed=episode.seed),
+                request=Request(messages=(), max_tokens=self.max_tokens, seed=episode.seed, weights=candidate.weights),
                 clock=self._clock,
             )
             with paid_until_now(lambda: loop.spend):

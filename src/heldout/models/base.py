@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from heldout.records import Record
+from heldout.store.weights import WeightsStore
 
-__all__ = ["Message", "Model", "Reply", "Request", "ToolCall", "ToolSpec"]
+__all__ = ["Message", "Model", "Reply", "Request", "ToolCall", "ToolSpec", "WeightsModel"]
 
 
 class ToolSpec(Record):
@@ -57,6 +58,8 @@ class Request(Record):
     top_logprobs: int = 0
     tools: tuple[ToolSpec, ...] = ()
     """Tools that the model may call instead of answering."""
+    weights: str | None = None
+    """Digest of the weights that must answer, of a model that serves several (`WeightsModel`); None: its own."""
 
 
 class Reply(Record):
@@ -101,3 +104,25 @@ class Model(Protocol):
 
     def close(self) -> None:
         """Stop what was started (a server, connections). Safe to call twice."""
+
+
+class WeightsModel(Model, Protocol):
+    """The further ability of a model whose weights lie in folders, so that a loop can train them.
+
+    A class says so with `serves_weights = True`. `Request.weights` names the weights that answer; loading is lazy and a
+    few stay loaded. A batch gives the replies of its requests one by one, but for float error where two tokens tie.
+    One that answers on accelerators says with `accelerators` how many are in use, and their seconds are counted.
+    """
+
+    serves_weights: bool
+    trainer: str
+    """Name of the trainer that fits: `transformers`, `simulated`, or a dotted path."""
+
+    def serve(self, store: WeightsStore) -> str:
+        """Take weights from `store` from now on; puts the start checkpoint in it and returns its digest.
+
+        `SetupError` for a checkpoint that is not usable, with the missing file or tensor named.
+        """
+
+    def complete_batch(self, requests: Sequence[Request]) -> list[Reply]:
+        """Replies in the order of the requests, which all name the same weights and sampling settings."""

@@ -12,10 +12,10 @@ from heldout.registry import load
 
 __all__ = ["SIMULATIONS", "check_simulation", "make_model"]
 
-SIMULATIONS = frozenset({"simulated", "simulated_coder", "simulated_tables"})
+SIMULATIONS = frozenset({"simulated", "simulated_coder", "simulated_tables", "simulated_formats"})
 """Models that are given an answer key, since they simulate a solver of known skill."""
 
-_PLAYS = MappingProxyType({"simulated_coder": "repair", "simulated_tables": "tables"})
+_PLAYS = MappingProxyType({"simulated_coder": "repair", "simulated_tables": "tables", "simulated_formats": "formats"})
 """Simulations that know one world, and its source."""
 
 _MODELS = MappingProxyType(
@@ -23,6 +23,9 @@ _MODELS = MappingProxyType(
         "simulated": "heldout.models.simulated:SimulatedModel",
         "simulated_coder": "heldout.worlds.repair.coder:SimulatedCoder",
         "simulated_tables": "heldout.worlds.tables.worker:TableWorker",
+        "simulated_formats": "heldout.worlds.formats.learner:FormatsLearner",
+        "pocket": "heldout.training.pocket:PocketModel",
+        "local": "heldout.models.local_transformers:LocalTransformersModel",
         "smollm2": "heldout.models.smollm2:SmolLM2Model",
         "openai": "heldout.models.openai_compatible:OpenAICompatibleModel",
         "anthropic": "heldout.models.anthropic:AnthropicModel",
@@ -33,7 +36,7 @@ _MODELS = MappingProxyType(
 def check_simulation(name: str, *, source: str, in_folders: bool) -> None:
     """`SetupError` for a simulation that cannot play the tasks of this built-in source; `in_folders` says whether
     they are worked on in a folder, with commands. Sources of a user's own are not known here."""
-    played = _PLAYS.get(name)
+    played = _PLAYS.get(name.partition(":")[0])
     foreign = played is not None and ":" not in source and source != played
     if foreign or (name == "simulated" and in_folders):
         what = f"plays the tasks of {played!r} and no others" if foreign else "answers questions and runs no command"

@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import islice
 from queue import SimpleQueue
+from typing import Any
 
-from heldout.errors import BoundaryError, BudgetExhausted, HarnessError, SetupError, TaskError
-from heldout.harness.base import Episode, Harness, Preparation
+from heldout.errors import BoundaryError, BudgetExhausted, HarnessError, ModelError, SetupError, TaskError
+from heldout.harness.base import BatchHarness, Episode, Harness, Preparation
 from heldout.ledger import Ledger, Reservation, lost_with
 from heldout.models.base import Model
 from heldout.records import Candidate, Outcome, OutcomeStatus, Record, Spend, Task, Trajectory, digest_of
@@ -19,7 +21,7 @@ from heldout.rollouts.executors import Executor
 from heldout.rollouts.progress import Progress, QuietProgress
 from heldout.store.events import Prepared
 
-__all__ = ["Engine", "Grade", "Sweep", "outcome_key", "paired_seed", "run_job"]
+__all__ = ["Engine", "Grade", "Sweep", "outcome_key", "paired_seed", "run_batch", "run_job"]
 
 Grade = Callable[[str, str | None], float]
 """(task id, answer) -> score in [0, 1]; runs in the engine's process, where no candidate can write."""
@@ -182,58 +184,69 @@ class Engine:
             yield outcome_key(prefix, task.id, task.input, str(seed), str(sweep.repeat))
 
     def _run(self, waiting: Iterator[tuple[str, Task]], sweep: Sweep, prepared: Preparation, *, grade: Grade) -> None:
-        finished: SimpleQueue[tuple[_Job, Future[JobResult]]] = SimpleQueue()
+        finished: SimpleQueue[tuple[Sequence[_Job], Future[Any]]] = SimpleQueue()
         in_flight = 0
         stop: Exception | None = None
         while True:
             while stop is None and in_flight < self.executor.workers:
-                try:
-                    job = self._reserve(waiting, sweep)
-                except BudgetExhausted as exhausted:
-                    stop = exhausted
+                jobs, stop = self._reserve(waiting, sweep)
+                if not jobs:
                     break
-                if job is None:
-                    break
-                self._submit(job, sweep, prepared, finished)
+                self._submit(jobs, sweep, prepared, finished)
                 in_flight += 1
             if in_flight == 0:
                 break
             done, future = finished.get()
             in_flight -= 1
-            try:
-                self._record(done, future, sweep, grade=grade)
-            except (SetupError, TaskError) as fault:
-                stop = stop or fault
+            for job, result in zip(done, _results(future, len(done)), strict=True):
+                try:
+                    self._record(job, result, sweep, grade=grade)
+                except (SetupError, TaskError) as fault:
+                    stop = stop or fault
         if stop is not None:
             raise stop
 
-    def _reserve(self, waiting: Iterator[tuple[str, Task]], sweep: Sweep) -> _Job | None:
-        found = next(waiting, None)
-        if found is None:
-            return None
-        key, task = found
-        bound = self.harness.bound(sweep.candidate, task, self.model)
-        bound = bound.model_copy(update={"evaluations": 1, "calls": bound.calls * self.attempts})
-        bound = self.ledger.price(self.model.name, bound)
-        reservation = self.ledger.reserve(sweep.purpose, bound)
-        return _Job(key, task, paired_seed(self.seed, task.id, sweep.repeat), reservation)
+    def _reserve(self, waiting: Iterator[tuple[str, Task]], sweep: Sweep) -> tuple[list[_Job], BudgetExhausted | None]:
+        """The next tasks, as many as the harness takes at once, or what the budget has room for of them."""
+        jobs: list[_Job] = []
+        for key, task in islice(waiting, self._batch):
+            bound = self.harness.bound(sweep.candidate, task, self.model)
+            bound = bound.model_copy(update={"evaluations": 1, "calls": bound.calls * self.attempts})
+            bound = self.ledger.price(self.model.name, bound)
+            try:
+                reservation = self.ledger.reserve(sweep.purpose, bound)
+            except BudgetExhausted as exhausted:
+                return jobs, exhausted
+            jobs.append(_Job(key, task, paired_seed(self.seed, task.id, sweep.repeat), reservation))
+        return jobs, None
+
+    @property
+    def _batch(self) -> int:
+        """Tasks in one job: a model that is asked over a network gets them one by one, from several workers."""
+        return int(getattr(self.harness, "batch", 1)) if getattr(self.model, "serves_weights", False) else 1
 
     def _submit(
         self,
-        job: _Job,
+        jobs: Sequence[_Job],
         sweep: Sweep,
         prepared: Preparation,
-        finished: SimpleQueue[tuple[_Job, Future[JobResult]]],
+        finished: SimpleQueue[tuple[Sequence[_Job], Future[Any]]],
     ) -> None:
-        episode = Episode(self.model, job.seed, prepared)
-        future = self.executor.submit(run_job, self.harness, sweep.candidate, job.task, episode)
-        future.add_done_callback(lambda done: finished.put((job, done)))
+        episodes = [Episode(self.model, job.seed, prepared) for job in jobs]
+        future: Future[Any]
+        if self._batch == 1:
+            future = self.executor.submit(run_job, self.harness, sweep.candidate, jobs[0].task, episodes[0])
+        else:
+            tasks = [job.task for job in jobs]
+            future = self.executor.submit(run_batch, self.harness, sweep.candidate, tasks, episodes)
+        future.add_done_callback(lambda done: finished.put((jobs, done)))
 
-    def _record(self, job: _Job, future: Future[JobResult], sweep: Sweep, *, grade: Grade) -> None:
+    def _record(self, job: _Job, result: JobResult | Exception, sweep: Sweep, *, grade: Grade) -> None:
         score, fault, spend = None, None, Spend(evaluations=1)
         told = _Told()
         try:
-            result = future.result()
+            if isinstance(result, Exception):
+                raise result
             told, spend = self._told(result.trajectory), self._spend(result)
             if sweep.traced:
                 self.keep_trace(job.key, result.trajectory)
@@ -302,6 +315,7 @@ class Engine:
             cost_usd=used.cost_usd,
             wall_s=round(result.wall_s, 6),
             cpu_s=round(result.cpu_s + used.cpu_s, 6),
+            gpu_s=round(result.wall_s * getattr(self.model, "accelerators", 0), 6),
         )
         return self.ledger.price(self.model.name, spend)
 
@@ -311,6 +325,46 @@ def run_job(harness: Harness, candidate: Candidate, task: Task, episode: Episode
     begun, cpu = time.perf_counter(), time.thread_time()
     trajectory = harness.run(candidate, task, episode)
     return JobResult(trajectory, time.perf_counter() - begun, time.thread_time() - cpu)
+
+
+def run_batch(
+    harness: BatchHarness, candidate: Candidate, tasks: Sequence[Task], episodes: Sequence[Episode]
+) -> list[JobResult | BoundaryError]:
+    """Run several episodes at once; each took an equal share of the time.
+
+    Where the batch ends in a fault (one prompt is too long for the model), every episode is run alone, to its own end.
+    """
+    begun, cpu = time.perf_counter(), time.thread_time()
+    try:
+        trajectories = harness.run_batch(candidate, tasks, episodes)
+    except (ModelError, HarnessError):
+        if len(tasks) == 1:
+            raise
+        return [_alone(harness, candidate, task, episode) for task, episode in zip(tasks, episodes, strict=True)]
+    wall_s, cpu_s = (time.perf_counter() - begun) / len(tasks), (time.thread_time() - cpu) / len(tasks)
+    return [JobResult(trajectory, wall_s, cpu_s) for trajectory in trajectories]
+
+
+def _alone(harness: Harness, candidate: Candidate, task: Task, episode: Episode) -> JobResult | BoundaryError:
+    try:
+        return run_job(harness, candidate, task, episode)
+    except BoundaryError as fault:
+        return fault
+
+
+def _results(future: Future[Any], count: int) -> list[JobResult | Exception]:
+    """Of each job of a future. A fault is everybody's, and what it had paid is counted once."""
+    fault = future.exception()
+    if fault is None:
+        found = future.result()
+        return [found] if isinstance(found, JobResult) else list(found)
+    if not isinstance(fault, Exception):
+        raise fault
+    if isinstance(fault, HarnessError) and count > 1:
+        # The limit is one episode's: who of a batch passed it, if any did, is not known.
+        fault = ModelError(f"{fault}, with {count} tasks in one batch (solver.options.batch)")
+    further = [type(fault)(str(fault)) if isinstance(fault, BoundaryError) else fault for _ in range(count - 1)]
+    return [fault, *further]
 
 
 def outcome_key(prefix: Iterable[str], *rest: str) -> str:

@@ -17,6 +17,7 @@ from heldout.store.lock import LockHolder, RunLock
 from heldout.store.run_folder import RunFolder, list_runs
 from heldout.store.toml import toml_text
 from heldout.store.traces import FolderTraces, MemoryTraces, Traces
+from heldout.store.weights import WeightsOrigin, WeightsStore, weights_digest
 
 __all__ = [
     "EventLog",
@@ -31,6 +32,8 @@ __all__ = [
     "RunFolder",
     "RunLock",
     "Traces",
+    "WeightsOrigin",
+    "WeightsStore",
     "export_candidate",
     "fault_of_files",
     "list_runs",
@@ -41,5 +44,6 @@ __all__ = [
     "save_blob",
     "save_candidate",
     "toml_text",
+    "weights_digest",
     "write_atomic",
 ]

@@ -10,6 +10,7 @@ from pydantic import Field
 from heldout.records import Decision, Outcome, Record, Spend
 from heldout.store.agent_events import AGENT_PAYLOADS
 from heldout.store.skill_events import SKILL_PAYLOADS
+from heldout.store.training_events import TRAINING_PAYLOADS
 
 __all__ = [
     "PAYLOADS",
@@ -18,6 +19,7 @@ __all__ = [
     "CandidateAdded",
     "Decided",
     "Event",
+    "FamilyResult",
     "GateCalibration",
     "GenerationStarted",
     "NoiseEstimated",
@@ -224,6 +226,19 @@ class AuditOpened(Record):
     """Runs beside this one that had opened the same tasks before."""
 
 
+class FamilyResult(Record):
+    """Start against final, paired, on the tasks of one family."""
+
+    family: str
+    n_tasks: int
+    """Tasks measured on both sides."""
+    missing: int = 0
+    start_mean: float | None
+    final_mean: float | None
+    gain: float | None
+    interval: tuple[float, float] | None
+
+
 class AuditResult(Record):
     """kind `audit`: start against final, paired. Gains are fractions of one."""
 
@@ -252,6 +267,8 @@ class AuditResult(Record):
     """What else a reader must know: tasks that stand in a candidate, other runs that opened them."""
     tasks_to_decide: int | None = None
     """Audit tasks that would decide, at this gain and disagreement."""
+    families: tuple[FamilyResult, ...] = ()
+    """The same by family, in the order of their names; none where the tasks have fewer than two, or very many."""
 
 
 class RoleScored(Record):
@@ -298,5 +315,6 @@ PAYLOADS: Mapping[str, type[Record]] = {
     "run.finished": RunFinished,
     **AGENT_PAYLOADS,
     **SKILL_PAYLOADS,
+    **TRAINING_PAYLOADS,
 }
 """Kind of event to the record that its data validates against."""

@@ -22,7 +22,7 @@ from heldout.store.lines import SEAL_BYTES, START, LineReader, Position
 
 __all__ = ["Index"]
 
-_VERSION = 2
+_VERSION = 3
 """Raised whenever the tables change; another version is rebuilt."""
 
 _TABLES = """
@@ -31,7 +31,7 @@ CREATE TABLE events (seq INTEGER PRIMARY KEY, at REAL, kind TEXT, data TEXT);
 CREATE TABLE outcomes (
     seq INTEGER PRIMARY KEY, key TEXT, purpose TEXT, candidate TEXT, task TEXT, repeat INTEGER, seed, score REAL,
     status TEXT, answer TEXT, error TEXT, evaluations INTEGER, calls INTEGER, tokens_in INTEGER, tokens_out INTEGER,
-    cost_usd REAL, wall_s REAL, cpu_s REAL, measures TEXT, artifacts TEXT
+    cost_usd REAL, wall_s REAL, cpu_s REAL, gpu_s REAL, measures TEXT, artifacts TEXT
 );
 """
 
@@ -211,7 +211,7 @@ def _fill(connection: sqlite3.Connection, journal: Path, *, start: Position) -> 
                     text = line[:-SEAL_BYTES].partition(b',"data":')[2].decode()
                     events.append((event["seq"], event["at"], event["kind"], text))
             connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", events)
-            connection.executemany(f"INSERT INTO outcomes VALUES ({', '.join('?' * 20)})", outcomes)
+            connection.executemany(f"INSERT INTO outcomes VALUES ({', '.join('?' * 21)})", outcomes)
         end = reader.position
     connection.execute("UPDATE meta SET events = ?, offset = ?, sum = ?", (end.events, end.offset, end.sum))
 

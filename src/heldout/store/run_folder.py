@@ -32,7 +32,9 @@ class RunFolder:
         What a run left that was stopped before its config was written is no obstacle.
         """
         folder = cls(Path(path))
-        ours = {folder.blobs.name, folder.logs.name, folder.traces.name, folder.lock.name}
+        ours = {
+            one.name for one in (folder.blobs, folder.logs, folder.traces, folder.lock, folder.weights, folder.work)
+        }
         if folder.is_run:
             raise SetupError(f"{str(path)!r} holds a run already; continue it with --resume, or name another folder")
         if folder.path.exists() and not (
@@ -84,6 +86,15 @@ class RunFolder:
     @property
     def traces(self) -> Path:
         return self.path / "traces"
+
+    @property
+    def weights(self) -> Path:
+        return self.path / "weights"
+
+    @property
+    def work(self) -> Path:
+        """Trainings in progress, and the checkpoints that a killed one goes on from."""
+        return self.path / "training"
 
     @property
     def logs(self) -> Path:

@@ -38,9 +38,9 @@ class Item(Record):
 class TaskSource(Protocol):
     """Where tasks come from. Reading twice gives the same items in the same order.
 
-    Two more things a source may have, and need not: `environment` (`heldout.tasks.environment.Environment`), where
-    its tasks are solved in a work folder, and `solution(item) -> str`, the answer that is right where the reference
-    itself is none. `heldout.tasks.sources` reads both.
+    Three more things a source may have, and need not: `environment` (`heldout.tasks.environment.Environment`), where
+    its tasks are solved in a work folder; `solution(item) -> str`, the answer that is right where the reference itself
+    is none; and `has_solutions = False` where no right answer is known. `heldout.tasks.sources` reads them.
     """
 
     description: str

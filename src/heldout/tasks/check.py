@@ -12,7 +12,7 @@ from heldout.registry import load
 from heldout.tasks.base import Item, TaskSource
 from heldout.tasks.duplicates import DuplicatePair, clusters, find_duplicates
 from heldout.tasks.graders import CheckedGrader, last_number, load_grader, normalise_label
-from heldout.tasks.sources import SOURCES, environment_of, load_source, read_items, solution_of
+from heldout.tasks.sources import SOURCES, environment_of, has_solutions, load_source, read_items, solution_of
 from heldout.tasks.splitting import divide
 
 __all__ = ["DuplicateExample", "SourceEntry", "SourceReport", "check_source", "list_sources"]
@@ -64,6 +64,8 @@ class SourceReport(Record):
     grader: str
     graded: int
     """Items whose right and wrong answers were graded: all, or a sample of each stratum where grading runs code."""
+    gold_known: bool = True
+    """Whether the source knows right answers; where it does not, none is graded."""
     gold_right: int
     """Graded items whose own reference scores 1."""
     wrong_refused: int
@@ -92,7 +94,8 @@ def check_source(config: TasksConfig, *, sample: int | None = None) -> SourceRep
     tried = (
         items if environment_of(source) is None else _spread(items, _SAMPLE if sample is None else sample, config.seed)
     )
-    gold = _grade_all(grader, tried, {item.id: _right_answer(source, item) for item in tried}, want=1.0)
+    told = tried if has_solutions(source) else []
+    gold = _grade_all(grader, told, {item.id: _right_answer(source, item) for item in told}, want=1.0)
     wrong = _grade_all(grader, tried, {item.id: _wrong_answer(source, item, grader) for item in tried}, want=0.0)
     roles, division_faults = _try_division(items, config)
     return SourceReport(
@@ -107,7 +110,8 @@ def check_source(config: TasksConfig, *, sample: int | None = None) -> SourceRep
         examples=_examples(items, pairs),
         grader=grader.name,
         graded=len(tried),
-        gold_right=len(tried) - len(gold),
+        gold_known=has_solutions(source),
+        gold_right=len(told) - len(gold),
         wrong_refused=len(tried) - len(wrong),
         exclude=tuple(gold),
         failures=(
@@ -194,9 +198,12 @@ def _right_answer(source: TaskSource, item: Item) -> str:
 
 
 def _wrong_answer(source: TaskSource, item: Item, grader: CheckedGrader) -> str:
-    """In a work folder no change; else another label, for numbers one more, or a text that answers nothing."""
+    """In a work folder no change, nothing where only rules are known; else another label, for numbers one more, or a
+    text that answers nothing."""
     if environment_of(source) is not None:
         return _NO_CHANGE
+    if not has_solutions(source):
+        return ""
     own = normalise_label(item.reference)
     others = [label for label in source.labels if normalise_label(label) != own]
     if others:

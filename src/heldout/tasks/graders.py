@@ -17,6 +17,7 @@ from heldout.errors import SetupError, TaskError, boundary
 from heldout.registry import load
 
 __all__ = [
+    "CUT",
     "GRADERS",
     "CheckedGrader",
     "contains",
@@ -33,11 +34,18 @@ GRADERS: Mapping[str, str] = {
     "number": "heldout.tasks.graders:number",
     "exact": "heldout.tasks.graders:exact",
     "contains": "heldout.tasks.graders:contains",
+    "formats": "heldout.worlds.formats.grading:grade",
     "repair": "heldout.worlds.repair.grading:grade",
     "tables": "heldout.worlds.tables.grading:grade",
     "spreadsheetbench": "heldout.benchmarks.spreadsheet_grading:grade_spreadsheets",
+    "math": "heldout.benchmarks.math_grading:grade_math",
+    "ifeval": "heldout.benchmarks.ifeval_grading:grade_ifeval",
+    "humaneval": "heldout.benchmarks.humaneval_grading:grade_humaneval",
 }
 """Short name to dotted path."""
+
+CUT = "\n[cut at max_tokens]"
+"""Ends an answer that did not end by itself, so that a grader can tell; the harness `completion` adds it."""
 
 _AROUND = " \t\r\n.,:;!?\"'`*()[]{}“”‘’«»"
 _BETWEEN_WORDS = re.compile(r"(?<=[^\W\d_])\s*[-_:/,]+\s*(?=[^\W\d_])")
@@ -82,6 +90,19 @@ class CheckedGrader:
         if not isinstance(said, str):
             raise TaskError(f"grader {self.name!r} on task {task!r} explained with {said!r}; expected a text")
         return said
+
+    def faults(self, answer: str | None, reference: str, *, task: str = "") -> tuple[str, ...]:
+        """Codes of what is wrong with an answer, the one that hides the others first; none where it is right.
+
+        A grader may have a method `faults(answer, reference)`; of one that has not, `no answer` or `wrong`.
+        """
+        name_faults = getattr(self.function, "faults", None)
+        if answer is None:
+            return ("no answer",)
+        if name_faults is None:
+            return () if self(answer, reference, task=task) >= 1.0 else ("wrong",)
+        with boundary(TaskError, f"grader {self.name!r} could not name the faults of task {task!r}"):
+            return tuple(str(code) for code in name_faults(answer, reference))
 
 
 def load_grader(name: str) -> CheckedGrader:

@@ -25,6 +25,7 @@ __all__ = [
     "FileSource",
     "JsonlSource",
     "environment_of",
+    "has_solutions",
     "load_source",
     "read_items",
     "solution_of",
@@ -33,12 +34,19 @@ __all__ = [
 
 SOURCES: Mapping[str, str] = {
     "questions": "heldout.worlds.questions:QuestionsSource",
+    "formats": "heldout.worlds.formats.source:FormatsSource",
     "repair": "heldout.worlds.repair:RepairSource",
     "tables": "heldout.worlds.tables:TablesSource",
     "trec:6": "heldout.benchmarks.trec:trec6",
     "trec:50": "heldout.benchmarks.trec:trec50",
     "banking77": "heldout.benchmarks.banking77:Banking77Source",
     "gsm8k": "heldout.benchmarks.gsm8k:Gsm8kSource",
+    "math500": "heldout.benchmarks.math500:Math500Source",
+    "aime": "heldout.benchmarks.aime:AimeSource",
+    "amc23": "heldout.benchmarks.aime:Amc23Source",
+    "minerva_math": "heldout.benchmarks.minerva_math:MinervaMathSource",
+    "ifeval": "heldout.benchmarks.ifeval:IfevalSource",
+    "humaneval": "heldout.benchmarks.humaneval:HumanevalSource",
     "swe": "heldout.benchmarks.swe:SweSource",
     "harbor": "heldout.benchmarks.harbor:HarborSource",
     "spreadsheetbench": "heldout.benchmarks.spreadsheetbench:SpreadsheetBenchSource",
@@ -215,6 +223,11 @@ def solution_of(source: TaskSource, item: Item) -> str:
     """The right answer as a solver would give it: what the source says (`solution(item)`), else the reference."""
     told = getattr(source, "solution", None)
     return item.reference if told is None else str(told(item))
+
+
+def has_solutions(source: TaskSource) -> bool:
+    """Whether right answers are known; of a source whose references are rules alone they are not."""
+    return bool(getattr(source, "has_solutions", True))
 
 
 def solution_text_of(source: TaskSource, item: Item) -> str:

@@ -72,6 +72,12 @@ class TaskSet:
             raise TaskError(f"task {task_id!r} is not in train; only train tasks are explained")
         return self.grader.explain(answer, self.references[task_id], task=task_id)
 
+    def faults(self, task_id: str, answer: str | None) -> tuple[str, ...]:
+        """Codes of what is wrong with an answer to a train task, the one that hides the others first."""
+        if all(task.id != task_id for task in self.train):
+            raise TaskError(f"task {task_id!r} is not in train; the faults of other tasks are not told")
+        return self.grader.faults(answer, self.references[task_id], task=task_id)
+
     def solution_texts(self) -> tuple[str, ...]:
         """The solutions of train, select and spare, as texts; for the leak check alone."""
         source = load_source(self.config)
