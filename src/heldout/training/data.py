@@ -1,0 +1,250 @@
+"""From what builders and rollouts give to examples that may be trained on: provenance, contamination, caps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from heldout.errors import SetupError
+from heldout.records import OutcomeStatus, Record, TrainTask, Trajectory
+from heldout.tasks.examples import Pair
+from heldout.tasks.graders import CUT
+from heldout.tasks.overlap import Overlap, OverlapIndex
+from heldout.training.data_files import EXAMPLES_FILE, read_examples, write_examples
+from heldout.training.examples import Example, Provenance, examples_digest
+
+__all__ = [
+    "EXAMPLES_FILE",
+    "TRAINABLE_ROLES",
+    "Admission",
+    "AdmissionPolicy",
+    "Rollout",
+    "admit",
+    "check_batch",
+    "examples_of_pairs",
+    "examples_of_rollouts",
+    "read_examples",
+    "write_examples",
+]
+
+TRAINABLE_ROLES = ("train", "built")
+"""Roles of provenance that may be trained on."""
+
+_PASSES = 0.5
+"""Score from which a verifier's verdict is `passed`, as in every outcome."""
+
+
+class AdmissionPolicy(Record):
+    """What training data must be like. Every default is the strict one."""
+
+    max_hits: float = Field(default=0.05, ge=0.0, le=1.0)
+    """Share of examples that may meet a select or sealed task; they are removed, and a larger share voids the data."""
+    match: tuple[str, ...] = ()
+    """Components of the harness (prompt, tools, …) that must be the same over all examples; empty: every one."""
+    mixed_harness: bool = False
+    """Let examples of several harnesses be mixed."""
+    failed: bool = False
+    """Train on completions that their verifier failed."""
+    duplicates: bool = False
+    """Keep examples that repeat another one."""
+    max_per_task: int | None = Field(default=None, ge=1)
+    """Examples of one task at most, the first ones; None is no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What may be trained on, and what became of the rest."""
+
+    kept: tuple[Example, ...]
+    """In the order in which they came; none where the data set is voided."""
+    removed: Mapping[str, int]
+    """Examples removed, by reason: `id`, `text`, `near`, `13-gram`, `cut`, `failed`, `duplicate`, `per task`."""
+    hits: float
+    """Share of all examples that met a select or sealed task."""
+    voided: str
+    """Why nothing of it may be trained on; empty where it may."""
+
+    @property
+    def digest(self) -> str:
+        """Identity of the examples that are kept, in their order."""
+        return examples_digest(self.kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """An episode on a train task, with what the verifier says."""
+
+    task: TrainTask
+    trajectory: Trajectory
+    score: float | None
+    """None where it was not measured."""
+    weights: str = ""
+    """Digest of the weights that answered."""
+
+
+def examples_of_pairs(
+    pairs: Iterable[Pair], *, builder: str, train: Collection[str], system: str = "", verifier: str = ""
+) -> tuple[Example, ...]:
+    """What a data builder made, as examples; `train` holds the ids of train tasks, `system` the turn of evaluation.
+
+    A pair that names a task which is not in `train` gets the role `unknown`, which is never admitted: a builder's word
+    is not enough.
+    """
+    return tuple(
+        Example(
+            prompt=pair.prompt,
+            completion=pair.completion,
+            system=system,
+            provenance=Provenance(
+                task=pair.task or f"{builder}/{number}",
+                role="built" if not pair.task else "train" if pair.task in train else "unknown",
+                builder=builder,
+                verifier=verifier if pair.score is not None else "",
+                status=_status(pair.score),
+                score=pair.score,
+            ),
+        )
+        for number, pair in enumerate(pairs)
+    )
+
+
+def examples_of_rollouts(rollouts: Iterable[Rollout], *, verifier: str, system: str = "") -> tuple[Example, ...]:
+    """A model's own answers to train tasks, as examples; episodes without an answer give none."""
+    return tuple(
+        Example(
+            prompt=rollout.task.input,
+            completion=rollout.trajectory.answer,
+            system=system,
+            provenance=Provenance(
+                task=rollout.task.id,
+                role="train",
+                model=rollout.weights or rollout.trajectory.model,
+                harness=_fingerprint(rollout.trajectory),
+                verifier=verifier,
+                status=_status(rollout.score),
+                score=rollout.score,
+            ),
+        )
+        for rollout in rollouts
+        if rollout.trajectory.answer is not None
+    )
+
+
+def admit(examples: Sequence[Example], index: OverlapIndex, policy: AdmissionPolicy | None = None) -> Admission:
+    """Remove what may not be trained on; void the whole where the rest cannot be trusted either.
+
+    Voided: more than `max_hits` meet a select or sealed task; a role other than `train` or `built`; a provenance
+    without a task; completions that come from more than one harness.
+    """
+    policy = policy or AdmissionPolicy()
+    removed: Counter[str] = Counter()
+    clean: list[Example] = []
+    known: dict[str, Overlap | None] = {}
+    for example in examples:
+        reason = _overlap(example, index, known)
+        if reason is None:
+            clean.append(example)
+        else:
+            removed[reason] += 1
+    hits = (len(examples) - len(clean)) / max(1, len(examples))
+    if hits > policy.max_hits:
+        why = (
+            f"{len(examples) - len(clean)} of {len(examples)} examples ({hits:.1%}) meet a task of select or of a "
+            f"sealed role ({_counts(removed)}); at most {policy.max_hits:.0%} may"
+        )
+        return Admission((), dict(removed), hits, voided=why)
+    kept = _kept(clean, policy, removed)
+    voided = _provenance_fault(clean) or ("" if policy.mixed_harness else _mixed(kept, policy.match))
+    return Admission(() if voided else tuple(kept), dict(removed), hits, voided)
+
+
+def check_batch(examples: Sequence[Example], index: OverlapIndex, policy: AdmissionPolicy | None = None) -> None:
+    """`SetupError` where anything of a batch may not be trained on: the last look before a step is made on it."""
+    admission = admit(examples, index, policy)
+    if admission.voided:
+        raise SetupError(f"the batch is refused: {admission.voided}")
+    if admission.removed:
+        raise SetupError(
+            f"the batch is refused: {sum(admission.removed.values())} of {len(examples)} examples may not be trained "
+            f"on ({_counts(admission.removed)}); admit the data first (heldout.training.data.admit)"
+        )
+
+
+def _overlap(example: Example, index: OverlapIndex, known: dict[str, Overlap | None]) -> Overlap | None:
+    """How an example meets a task: by its id, by one of its turns, or by a text that runs over several of them.
+
+    `known` remembers turns that many examples share.
+    """
+    turns = [turn for turn in (example.system, example.prompt, example.completion) if turn.strip()]
+    for turn in turns:
+        if turn not in known:
+            known[turn] = index.hits(turn)
+    parts = (index.hits("", id=example.provenance.task), *map(known.__getitem__, turns))
+    return next((part for part in parts if part is not None), None) or index.hits(" ".join(turns))
+
+
+def _kept(examples: Iterable[Example], policy: AdmissionPolicy, removed: Counter[str]) -> list[Example]:
+    """Those that pass on their own; counts in `removed` why the others do not."""
+    seen: set[str] = set()
+    of_task: Counter[str] = Counter()
+    kept: list[Example] = []
+    for example in examples:
+        task = example.provenance.task
+        if example.completion.endswith(CUT.strip()):
+            removed["cut"] += 1
+        elif example.provenance.status is OutcomeStatus.FAILED and not policy.failed:
+            removed["failed"] += 1
+        elif example.digest in seen and not policy.duplicates:
+            removed["duplicate"] += 1
+        elif policy.max_per_task is not None and of_task[task] >= policy.max_per_task:
+            removed["per task"] += 1
+        else:
+            seen.add(example.digest)
+            of_task[task] += 1
+            kept.append(example)
+    return kept
+
+
+def _provenance_fault(examples: Iterable[Example]) -> str:
+    for example in examples:
+        origin = example.provenance
+        if not origin.task:
+            return f"an example has a provenance without a task: {example.prompt[:60]!r}"
+        if origin.role not in TRAINABLE_ROLES:
+            return (
+                f"an example comes from the task {origin.task!r} of the role {origin.role!r}; only "
+                f"{' and '.join(TRAINABLE_ROLES)} may be trained on"
+            )
+    return ""
+
+
+def _mixed(examples: Iterable[Example], match: Sequence[str]) -> str:
+    """Which component of the harness differs between examples that were made in one; empty where none does."""
+    harnesses = [example.provenance.harness for example in examples if example.provenance.harness]
+    for component in match or sorted({name for harness in harnesses for name in harness}):
+        found = Counter(harness.get(component, "none") for harness in harnesses)
+        if len(found) > 1:
+            told = ", ".join(f"{count} of {fingerprint[:12]!r}" for fingerprint, count in found.most_common())
+            return (
+                f"the examples were made in harnesses that differ in {component!r} ({told}): what succeeded in one "
+                "teaches calls that another does not take"
+            )
+    return ""
+
+
+def _fingerprint(trajectory: Trajectory) -> Mapping[str, str]:
+    """By component, where the harness has them."""
+    return trajectory.components or ({"harness": trajectory.harness} if trajectory.harness else {})
+
+
+def _status(score: float | None) -> OutcomeStatus:
+    if score is None:
+        return OutcomeStatus.NOT_MEASURED
+    return OutcomeStatus.PASSED if score >= _PASSES else OutcomeStatus.FAILED
+
+
+def _counts(removed: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {count}" for reason, count in removed.items())

@@ -1,0 +1,27 @@
+"""The trainer `trl`: the same jobs through TRL's `SFTTrainer`, for large models on a GPU."""
+
+from __future__ import annotations
+
+from heldout.errors import need
+from heldout.training.base import Fitted, TrainingJob, Watch
+from heldout.training.launching import launch
+
+__all__ = ["TrlTrainer"]
+
+
+class TrlTrainer:
+    """Full fine-tuning and LoRA with TRL's memory savings; needs the extras `train` and `trl`."""
+
+    def fit(self, job: TrainingJob, watch: Watch) -> Fitted:
+        """See `Trainer.fit`. The data of each step and the schedule are those of the trainer `transformers`."""
+        for module in ("torch", "transformers", "accelerate", "safetensors"):
+            need(module, extra="train")
+        if job.config.method == "lora":
+            need("peft", extra="train")
+        need("trl", extra="trl")
+        # Only here, since they import torch.
+        from heldout.training.trl_sft import fine_tune, spent
+
+        if job.config.processes > 1:
+            return launch("heldout.training.trl_sft:fine_tune", job, watch, earlier=spent(job))
+        return fine_tune(job, watch)
