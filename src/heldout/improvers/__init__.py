@@ -11,24 +11,29 @@ from heldout.errors import SetupError
 from heldout.improvers.agent import AgentImprover
 from heldout.improvers.base import Attempt, Failure, Improver, View
 from heldout.improvers.skill_roles import SkillImprover
+from heldout.improvers.training_roles import TrainingImprover
 from heldout.models.base import Model
 
 __all__ = [
     "AGENT_IMPROVERS",
     "IMPROVERS",
     "SKILL_IMPROVERS",
+    "TRAINING_IMPROVERS",
     "AgentImprover",
     "Attempt",
     "Failure",
     "Improver",
     "SkillImprover",
+    "TrainingImprover",
     "View",
     "edits_skills",
+    "edits_weights",
     "improver_class",
     "is_agent",
     "make_agent_improver",
     "make_improver",
     "make_skill_improver",
+    "make_training_improver",
 ]
 
 IMPROVERS: Mapping[str, str] = {
@@ -50,8 +55,24 @@ SKILL_IMPROVERS: Mapping[str, str] = {
 }
 """Short names of the built-in improvers of skills, and of guides for writing them."""
 
-_EDITS: Mapping[str, str] = {"prompts": "prompts", "agents": "agent harnesses", "skills": "skills"}
-_LOOPS: Mapping[str, str] = {"prompts": "winners_curse", "agents": "verse", "skills": "gso"}
+TRAINING_IMPROVERS: Mapping[str, str] = {
+    "training_catalog": "heldout.improvers.training_catalog:TrainingCatalog",
+    "training_llm": "heldout.improvers.training_llm:TrainingLlm",
+}
+"""Short names of the built-in improvers of weights."""
+
+_EDITS: Mapping[str, str] = {
+    "prompts": "prompts",
+    "agents": "agent harnesses",
+    "skills": "skills",
+    "weights": "a model's weights",
+}
+_LOOPS: Mapping[str, str] = {
+    "prompts": "winners_curse",
+    "agents": "verse",
+    "skills": "gso",
+    "weights": "improve_any_task",
+}
 
 
 def make_improver(config: ImproverConfig, *, model: Model | None = None) -> Improver:
@@ -76,6 +97,13 @@ def make_skill_improver(config: ImproverConfig, *, model: Model | None = None) -
     return made
 
 
+def make_training_improver(config: ImproverConfig, *, model: Model | None = None) -> TrainingImprover:
+    """The improver of weights that `improver.kind` names, called like the others."""
+    made: TrainingImprover = _made(config, model)
+    _check(config, made, wanted="weights", names=TRAINING_IMPROVERS, own=", or a class of your own with trains = True")
+    return made
+
+
 def is_agent(improver: object) -> bool:
     """Whether it is an `AgentImprover`; classes from before that seam lack the flag."""
     return bool(getattr(improver, "agent", False))
@@ -86,9 +114,15 @@ def edits_skills(improver: object) -> bool:
     return bool(getattr(improver, "skills", False))
 
 
+def edits_weights(improver: object) -> bool:
+    """Whether it is a `TrainingImprover`, or the class of one."""
+    return bool(getattr(improver, "trains", False))
+
+
 def improver_class(kind: str) -> Any:
     """The class that `improver.kind` names."""
-    return registry.load(kind, among={**IMPROVERS, **AGENT_IMPROVERS, **SKILL_IMPROVERS}, what="improver")
+    known = {**IMPROVERS, **AGENT_IMPROVERS, **SKILL_IMPROVERS, **TRAINING_IMPROVERS}
+    return registry.load(kind, among=known, what="improver")
 
 
 def _made(config: ImproverConfig, model: Model | None) -> Any:
@@ -98,6 +132,7 @@ def _made(config: ImproverConfig, model: Model | None) -> Any:
 def _check(config: ImproverConfig, made: object, *, wanted: str, names: Mapping[str, str], own: str = "") -> None:
     """`SetupError` for an improver of something else, with those that fit and the loop that it is for."""
     edits = "skills" if edits_skills(made) else "agents" if is_agent(made) else "prompts"
+    edits = "weights" if edits_weights(made) else edits
     if edits != wanted:
         loop = f"; {config.kind!r} itself goes with loop = {_LOOPS[edits]!r}"
         raise SetupError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heldout.harness.steps import Step
+from heldout.improvers.clipping import clipped
 from heldout.improvers.skill_roles import Attribution, SkillNote, SkillTrace
 from heldout.records import TrainTask
 from heldout.tasks.environment import read_changes
@@ -15,22 +16,8 @@ _LEAST_TURN = 300
 """Room of a turn below which turns in the middle are left out; the first and the last are always shown."""
 _NOTES_SHOWN = 8
 _NOTE_SHOWN = 500
-_HEAD = 2 / 3
-"""Of what is kept of a long text, the share that is its beginning."""
 _MARK = 60
 """Room for the line that says what was left out."""
-
-
-def clipped(text: str, limit: int) -> str:
-    """The text, or its beginning and end with a line between that says how much is missing. Never longer than
-    `limit`, which is at least 100."""
-    text = text.strip()
-    if len(text) <= limit:
-        return text
-    room = limit - _MARK
-    head = int(room * _HEAD)
-    tail = room - head
-    return f"{text[:head]}\n[… {len(text) - room} characters left out …]\n{text[-tail:]}"
 
 
 def trace_text(trace: SkillTrace, *, limit: int) -> str:

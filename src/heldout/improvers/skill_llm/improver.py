@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from heldout.config import ImproverConfig, ModelConfig
+from heldout.config import ImproverConfig
 from heldout.errors import HarnessError, ImproverError, SetupError
-from heldout.improvers.skill_llm.asking import REPAIR_TOKENS, Asking
+from heldout.improvers.asking import Asking, bound_of
+from heldout.improvers.reading import Reading
 from heldout.improvers.skill_llm.prompts import (
     attribution_question,
     attribution_rules,
@@ -17,7 +18,6 @@ from heldout.improvers.skill_llm.prompts import (
     edit_rules,
 )
 from heldout.improvers.skill_llm.replies import (
-    Reading,
     Written,
     attribution_schema,
     read_attribution,
@@ -28,7 +28,7 @@ from heldout.improvers.skill_roles import Attribution, DraftView, EditView, Faul
 from heldout.improvers.skill_texts import skill_edits
 from heldout.models.base import Model
 from heldout.options import read_options
-from heldout.records import Edit, EditProposal, Spend
+from heldout.records import Edit, EditProposal
 from heldout.skills.folder import skill_faults
 from heldout.skills.guide import check_guide, guide_text
 from heldout.skills.literals import literals_in
@@ -36,9 +36,6 @@ from heldout.skills.modules import MODULES, SKILL_FILE
 
 __all__ = ["SkillLlm"]
 
-_UNKNOWN_RETRIES = 20
-"""The most that a model may be set to, where the solver's own model is used and its setting is not known here."""
-_REPLIES = 2
 _HITS_SHOWN = 8
 
 
@@ -56,7 +53,7 @@ class SkillLlm:
         if model is None:
             raise SetupError("improver.kind = 'skill_llm' needs a model: set improver.model")
         self.options = read_options(SkillLlmOptions, config.options, where=f"improver {config.kind!r}")
-        self.bound = self._bound(config.model)
+        self.bound = bound_of(self.options, config.model)
         self._model = model
 
     def attribute(self, view: FaultView) -> Attribution:
@@ -96,15 +93,6 @@ class SkillLlm:
 
     def _asking(self, seed: int, what: str) -> Asking:
         return Asking(self._model, self.options, seed, what)
-
-    def _bound(self, model: ModelConfig | None) -> Spend:
-        retries = _UNKNOWN_RETRIES if model is None else model.retries
-        options = self.options
-        return Spend(
-            calls=_REPLIES * (1 + retries),
-            tokens_in=_REPLIES * options.question_tokens + options.reply_tokens + REPAIR_TOKENS,
-            tokens_out=_REPLIES * options.reply_tokens,
-        )
 
 
 def _proposal(edits: tuple[Edit, ...], written: Written, asking: Asking) -> EditProposal:

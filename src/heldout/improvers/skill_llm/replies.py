@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
+from heldout.improvers.reading import Reading, as_words, fenced, json_objects, without_reasoning
 from heldout.improvers.skill_roles import Attribution
 from heldout.skills.modules import MODULES, Stage
 
-__all__ = ["Reading", "Written", "attribution_schema", "read_attribution", "read_written"]
+__all__ = ["Written", "attribution_schema", "read_attribution", "read_written"]
 
-Value = TypeVar("Value")
-
-_REASONING_END = "</think>"
-_FENCE = re.compile(r"^[ ]{0,3}(`{3,})[ \t]*([\w-]*)[ \t]*$")
 _NOTE = re.compile(r"^[ \t*_]*NOTE[ \t*_]*:[ \t*_]*(.+)$", re.MULTILINE | re.IGNORECASE)
 _MODULE = re.compile(r"^[ \t*_]*MODULE[ \t*_]*:[ \t*_`]*(.+?)[ \t*_`]*$", re.MULTILINE | re.IGNORECASE)
 _NOTHING = re.compile(r"\A[ \t*_]*NOTHING[ \t*_]*:[ \t*_]*(.+)\Z", re.IGNORECASE | re.DOTALL)
 _BARE = ("---\n", "# ", "## ")
 """How a text begins that stands in a reply without a fence."""
-_WORDS = 2_000
-"""Characters of a field of an attribution that are kept."""
 _NOTE_WORDS = 300
 _FIELDS = ("step", "stage", "module", "mechanism", "evidence", "preserve", "learnable")
-
-
-@dataclass(frozen=True, slots=True)
-class Reading(Generic[Value]):
-    """What was read. With a value and a fault, it is usable, and better mended."""
-
-    value: Value | None = None
-    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +53,15 @@ def attribution_schema() -> dict[str, Any]:
 
 def read_attribution(text: str, *, turns: int) -> Reading[Attribution]:
     """The first JSON object with an attribution's fields, fenced or not, with prose around it or not."""
-    found = next((one for one in _objects(_answer(text)) if one.keys() & {"stage", "learnable"}), None)
+    found = next((one for one in json_objects(without_reasoning(text)) if one.keys() & {"stage", "learnable"}), None)
     if found is None:
         return Reading(fault=f"It holds no JSON object with the fields {', '.join(_FIELDS)}.")
     lesson = Attribution(
-        mechanism=_words(found.get("mechanism")),
-        evidence=_words(found.get("evidence")),
-        preserve=_words(found.get("preserve")),
+        mechanism=as_words(found.get("mechanism")),
+        evidence=as_words(found.get("evidence")),
+        preserve=as_words(found.get("preserve")),
     )
-    stage, module, step = _words(found.get("stage")), _words(found.get("module")), _step(found.get("step"))
+    stage, module, step = as_words(found.get("stage")), as_words(found.get("module")), _step(found.get("step"))
     learnable = found.get("learnable", bool(stage))
     if not isinstance(learnable, bool):
         return Reading(fault=f"learnable is true or false, and was {_short(learnable)}.")
@@ -94,11 +79,11 @@ def read_attribution(text: str, *, turns: int) -> Reading[Attribution]:
 
 def read_written(text: str, *, names_module: bool = False) -> Reading[Written]:
     """The one text in a reply, in a fence or bare, with its note. `names_module`: the reply also says which module."""
-    answer = _answer(text).strip()
+    answer = without_reasoning(text).strip()
     nothing = _NOTHING.match(answer)
     if nothing is not None:
         return Reading(Written(None, note=_note(nothing[1])))
-    before, bodies, fault = _fenced(answer)
+    before, bodies, fault = fenced(answer)
     if not bodies:
         before, bodies = _bare(answer)
     module = next((file for said in _MODULE.findall(before) if (file := _module(said)) is not None), "")
@@ -112,58 +97,6 @@ def read_written(text: str, *, names_module: bool = False) -> Reading[Written]:
         return Reading(fault=fault)
     note = _NOTE.search(before)
     return Reading(Written(f"{bodies[0].strip()}\n", note=_note(note[1] if note else ""), module=module))
-
-
-def _answer(text: str) -> str:
-    """Without the reasoning before it, and without what no file can hold (half of a character)."""
-    return text.rpartition(_REASONING_END)[2].encode("utf-8", "replace").decode()
-
-
-def _objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """Every JSON object in a text that stands in no other one."""
-    decoder = json.JSONDecoder(strict=False)
-    at = text.find("{")
-    while at >= 0:
-        end = at + 1
-        try:
-            found, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, dict):
-            yield found
-        at = text.find("{", end)
-
-
-def _fenced(text: str) -> tuple[str, list[str], str]:
-    """What stands before the first fence, the fenced texts, and what is wrong with the last fence.
-
-    A fence ends at a line of at least as many backticks and nothing else. Inside it, a fence with a word after its
-    backticks, or with fewer of them, is a part of the text, up to its own end.
-    """
-    before: list[str] = []
-    blocks: list[list[str]] = []
-    outer = inner = ""
-    for line in text.splitlines():
-        mark = _FENCE.match(line)
-        if not outer:
-            if mark is not None:
-                outer = mark[1]
-                blocks.append([])
-            elif not blocks:
-                before.append(line)
-            continue
-        if mark is not None:
-            bare = not mark[2]
-            if inner:
-                inner = "" if bare and len(mark[1]) >= len(inner) else inner
-            elif bare and len(mark[1]) >= len(outer):
-                outer = ""
-                continue
-            else:
-                inner = mark[1]
-        blocks[-1].append(line)
-    fault = "Its fence is never closed." if outer else ""
-    return "\n".join(before), ["\n".join(block) for block in blocks], fault
 
 
 def _bare(text: str) -> tuple[str, list[str]]:
@@ -200,14 +133,6 @@ def _step(value: Any) -> int | str | None:
     except (TypeError, ValueError, OverflowError):
         return str(value)
     return number if number >= 0 else None
-
-
-def _words(value: Any) -> str:
-    """A field as one text, whatever it was."""
-    if value is None:
-        return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text.encode("utf-8", "replace").decode().strip()[:_WORDS]
 
 
 def _note(text: str) -> str:

@@ -4,25 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from heldout.config import ModelConfig
 from heldout.errors import ImproverError
-from heldout.improvers.skill_llm.replies import Reading
-from heldout.improvers.skill_llm.settings import SkillLlmOptions
+from heldout.improvers.reading import Reading
 from heldout.ledger import paid_until_now
 from heldout.models.base import Message, Model, Reply, Request
 from heldout.records import Spend
 
-__all__ = ["REPAIR_TOKENS", "Asking"]
+__all__ = ["Allowance", "Asking", "bound_of"]
 
 Value = TypeVar("Value")
 
 REPAIR_TOKENS = 2_000
 """Allowance for the repair question; what it quotes is cut."""
+REPLIES = 2
+"""The most that one question takes."""
+_UNKNOWN_RETRIES = 20
+"""The most that a model may be set to, where the solver's own model is used and its setting is not known here."""
 _FAULT_SHOWN = 1_200
 _MESSAGE_TOKENS = 16
 """Allowance for what a chat template adds to a message."""
 _REFUSALS = ("refusal", "content_filter")
+
+
+class Allowance(Protocol):
+    """The options of an improver that say how it asks."""
+
+    @property
+    def reply_tokens(self) -> int:
+        """Longest reply."""
+
+    @property
+    def temperature(self) -> float:
+        """Sampling temperature."""
+
+    @property
+    def question_tokens(self) -> int:
+        """Longest question, counted as bytes."""
+
+    @property
+    def json_schema(self) -> bool:
+        """Whether a reply's form is sent along."""
+
+
+def bound_of(options: Allowance, model: ModelConfig | None) -> Spend:
+    """The most that one question may cost; `model` is None where the improver uses the solver's own."""
+    retries = _UNKNOWN_RETRIES if model is None else model.retries
+    return Spend(
+        calls=REPLIES * (1 + retries),
+        tokens_in=REPLIES * options.question_tokens + options.reply_tokens + REPAIR_TOKENS,
+        tokens_out=REPLIES * options.reply_tokens,
+    )
 
 
 @dataclass(slots=True)
@@ -30,7 +64,7 @@ class Asking:
     """Used once. What was spent so far is in `spend`, and in every error that leaves `ask`."""
 
     model: Model
-    options: SkillLlmOptions
+    options: Allowance
     seed: int
     what: str
     """What is asked for, in the words of an error."""
