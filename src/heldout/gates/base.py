@@ -51,6 +51,8 @@ class GenerationTable:
     """The file (of a guide's module) that the failure was attributed to."""
     module_rule: bool = False
     """Whether the edit may differ in the attributed file alone; rules that know of no modules ignore it."""
+    training_se: float = 0.0
+    """Standard error of a gain from training noise alone (one recipe, two seeds); 0 where nothing is trained."""
 
 
 class Gate(Protocol):

@@ -28,6 +28,7 @@ GATES: Mapping[str, str] = MappingProxyType(
         "dual_split": "heldout.gates.dual_split:DualSplit",
         "near_best": "heldout.gates.near_best:NearBest",
         "manifest": "heldout.gates.manifest:Manifest",
+        "noise": "heldout.gates.two_noises:TwoNoises",
         "repairs_over_regressions": "heldout.gates.repairs_over_regressions:RepairsOverRegressions",
     }
 )

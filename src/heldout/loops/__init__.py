@@ -3,7 +3,7 @@
 from heldout.loops.base import LOOPS, SKILL_LOOPS, Found, Loop, check_loop, edits_of, load_loop, preset
 from heldout.loops.noise import measure_noise
 from heldout.loops.recorder import Recorder
-from heldout.loops.session import CandidateStore, Scored, Session, gain_over, mean_score, score_column
+from heldout.loops.session import CandidateStore, Scored, Session, TrainingGround, gain_over, mean_score, score_column
 
 __all__ = [
     "LOOPS",
@@ -14,6 +14,7 @@ __all__ = [
     "Recorder",
     "Scored",
     "Session",
+    "TrainingGround",
     "check_loop",
     "edits_of",
     "gain_over",

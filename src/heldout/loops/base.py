@@ -10,7 +10,16 @@ from typing import Any, ClassVar, Literal, Protocol
 from heldout import registry
 from heldout.config import RunConfig, read_toml
 from heldout.errors import SetupError
-from heldout.improvers import AGENT_IMPROVERS, IMPROVERS, SKILL_IMPROVERS, edits_skills, improver_class, is_agent
+from heldout.improvers import (
+    AGENT_IMPROVERS,
+    IMPROVERS,
+    SKILL_IMPROVERS,
+    TRAINING_IMPROVERS,
+    edits_skills,
+    edits_weights,
+    improver_class,
+    is_agent,
+)
 from heldout.loops.session import Scored, Session
 from heldout.options import read_options
 from heldout.records import Candidate, Record
@@ -37,13 +46,14 @@ LOOPS: Mapping[str, str] = {
     "skill_frontier": "heldout.loops.skill_frontier:SkillFrontier",
     "merged_patches": "heldout.loops.merged_patches:MergedPatches",
     "gepa": "heldout.loops.gepa:GepaLoop",
+    "improve_any_task": "heldout.loops.improve_any_task:ImproveAnyTask",
 }
 """Short names of the built-in loops."""
 
 SKILL_LOOPS = frozenset({"gso", "one_shot_skill", "persistent_skill", "skill_frontier", "merged_patches", "gepa"})
 """Of them, those over skills and guides, which share `loops.skills.options.SkillOptions`."""
 
-Edits = Literal["candidates", "folders", "skills"]
+Edits = Literal["candidates", "folders", "skills", "weights"]
 
 PRESETS = ("small", "default", "paper")
 
@@ -51,13 +61,20 @@ _CHANGED: Mapping[str, str] = {
     "candidates": "whole prompts",
     "folders": "the folders of agents",
     "skills": "skills and guides for writing them",
+    "weights": "the weights of a model",
 }
 _BUILT_IN: Mapping[str, Mapping[str, str]] = {
     "candidates": IMPROVERS,
     "folders": AGENT_IMPROVERS,
     "skills": SKILL_IMPROVERS,
+    "weights": TRAINING_IMPROVERS,
 }
-_FLAG: Mapping[str, str] = {"candidates": "", "folders": " with agent = True", "skills": " with skills = True"}
+_FLAG: Mapping[str, str] = {
+    "candidates": "",
+    "folders": " with agent = True",
+    "skills": " with skills = True",
+    "weights": " with trains = True",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,8 +97,8 @@ class Loop(Protocol):
     options_model: ClassVar[type[Record]]
     """What `options` of the config may hold; checked before a run's folder is made."""
     edits: ClassVar[Edits]
-    """What its improver changes: whole `candidates` (`session.improver`), an agent's `folders` (`session.agent`), or
-    `skills` (`session.skills`)."""
+    """What its improver changes: whole `candidates` (`session.improver`), an agent's `folders` (`session.agent`),
+    `skills` (`session.skills`), or `weights` (`session.trainer`)."""
 
     def __init__(self, session: Session) -> None: ...
 
@@ -94,6 +111,8 @@ class Loop(Protocol):
 
 def edits_of(improver: object) -> Edits:
     """What an improver class changes."""
+    if edits_weights(improver):
+        return "weights"
     return "skills" if edits_skills(improver) else "folders" if is_agent(improver) else "candidates"
 
 

@@ -42,6 +42,10 @@ _RESTS_ON: Mapping[str, str] = {
     "skill.round": _EVERYTHING,
     "skill.table": _EVERYTHING,
     "retention": _EVERYTHING,
+    "diagnosis": _EVERYTHING,
+    "training.noise": _EVERYTHING,
+    "attempt": _EVERYTHING,
+    "abilities": _EVERYTHING,
     "audit": _EVERYTHING,
     "run.finished": _EVERYTHING,
 }
@@ -93,13 +97,13 @@ class Recorder:
             else:
                 step = (event.kind, _step_key(event.kind, event.data))
                 self.steps[step] = event.data
-                if event.data.get("unanswered") or event.data.get("proposal", {}).get("unanswered"):
-                    unanswered.append(step)
             used = _RESTS_ON.get(event.kind)
             if used is not None:
                 unsettled = {key: purpose for key, purpose in unsettled.items() if used not in (_EVERYTHING, purpose)}
             if used == _EVERYTHING or event.kind == "smoke":  # which judged the repair that came before it
                 unanswered.clear()
+            if event.data.get("unanswered") or event.data.get("proposal", {}).get("unanswered"):
+                unanswered.append((event.kind, _step_key(event.kind, event.data)))
         self.forget(unsettled)
         self._settle()
         for step in unanswered:
@@ -207,6 +211,16 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "skill.table": ("round", "index"),
     "retention": ("role",),
     "judge": ("candidate", "judge"),
+    "diagnosis": ("round",),
+    "strategies": ("round",),
+    "dataset": ("round", "attempt"),
+    "preflight": ("round", "attempt", "stage"),
+    "training": ("round", "attempt", "repeat"),
+    "training.noise": ("round",),
+    "trusted.hash": ("round", "moment"),
+    "attempt": ("round",),
+    "asset.added": ("round", "name"),
+    "abilities": ("candidate",),
 }
 """The fields that tell one step of a kind from another."""
 

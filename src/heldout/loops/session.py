@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from heldout.harness import Replayer
 from heldout.improvers import Attempt, Improver
 from heldout.improvers.agent import AgentImprover
 from heldout.improvers.skill_roles import SkillImprover
+from heldout.improvers.training_roles import TrainingImprover
 from heldout.ledger import Ledger
 from heldout.loops.recorder import Recorder
 from heldout.records import Candidate, Decision, Outcome, Spend, Task
@@ -24,9 +26,19 @@ from heldout.rollouts import Engine, Sweep
 from heldout.stats import paired_difference
 from heldout.store import MemoryTraces, Traces
 from heldout.store.events import CandidateAdded, NoiseMeasured, TrackMoved
+from heldout.store.weights import WeightsStore
 from heldout.tasks import TaskSet
 
-__all__ = ["CandidateStore", "Scored", "Session", "gain_over", "mean_score", "score_column", "unscored"]
+__all__ = [
+    "CandidateStore",
+    "Scored",
+    "Session",
+    "TrainingGround",
+    "gain_over",
+    "mean_score",
+    "score_column",
+    "unscored",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,16 @@ class CandidateStore:
 
     save: Callable[[Candidate], object]
     load: Callable[[str], Candidate]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingGround:
+    """Where a run trains: the weights that it keeps, and a folder for work in progress."""
+
+    store: WeightsStore
+    work: Path
+    trainer: str
+    """Name of the trainer that fits the solver's model."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +93,10 @@ class Session:
     """What edits folders, where the improver is an agent."""
     skills: SkillImprover | None = None
     """What edits skills and guides, where the improver does that."""
+    trainer: TrainingImprover | None = None
+    """What says on what weights are trained, where the improver does that."""
+    ground: TrainingGround | None = None
+    """Where weights are trained, of a model that serves weights."""
     traces: Traces = field(default_factory=lambda: MemoryTraces({}))
     """Whole episodes of train tasks."""
     sleep: Callable[[float], object] = time.sleep
@@ -88,7 +114,7 @@ class Session:
     @property
     def asks_model(self) -> bool:
         """Whether proposals cost model calls."""
-        return any(one is not None and one.uses_model for one in (self.improver, self.agent, self.skills))
+        return any(one is not None and one.uses_model for one in (self.improver, self.agent, self.skills, self.trainer))
 
     def add_candidate(self, candidate: Candidate, added: CandidateAdded) -> None:
         """Put a candidate's folder, then its place in the lineage, on record."""
