@@ -115,12 +115,12 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (("run", "winners_cruse"), "no loop 'winners_cruse'; there is gepa, gso, merged_patches, one_shot_skill, "),
+            (("run", "winners_cruse"), "no loop 'winners_cruse'; there is gepa, gso, improve_any_task, "),
             (("run", "winners_curse", "tasks.selct=3"), "tasks.selct: unknown key; allowed here"),
             (("run", "winners_curse", "preset=huge"), "no preset 'huge'; there is small, default, paper"),
             (("run", "winners_curse", "tasks.select=0"), "tasks.select"),
             (("run", "absent.toml"), "cannot read the config 'absent.toml'"),
-            (("run", "winners_curse", "tasks.source=nowhere"), "no task source 'nowhere'; there is banking77"),
+            (("run", "winners_curse", "tasks.source=nowhere"), "no task source 'nowhere'; there is aime, amc23, "),
             (("run", "winners_curse", "tasks.source=jsonl", "tasks.path=absent.jsonl"), "absent.jsonl"),
             (("run", "winners_curse", "tasks.select=100000"), "100000"),
             (("run", "winners_curse", "solver.model.name=gpt9"), "no model 'gpt9'; there is"),

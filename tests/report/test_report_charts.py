@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heldout.report.charts import Dot, GainMark, Point, Series, candidate_dots, gain_forest, level_curve, share_bar
+from heldout.report.charts import GainMark, Series, candidate_dots, gain_forest, level_curve, share_bar
+from heldout.report.marks import Dot, Point
 from heldout.report.svg import apart, linear, ticks
 
 _GAINS = st.floats(-1, 1, allow_nan=False)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from agent_story import agent_run
 from skill_story import skill_run
+from training_story import training_run
 
 from heldout.report import write_report
 from heldout.store import RunFolder
@@ -26,12 +27,13 @@ def browse(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, *words], capture_output=True, text=True, timeout=120, check=True)
 
 
-@pytest.fixture(params=["prompts", "agents", "skills"])
+@pytest.fixture(params=["prompts", "agents", "skills", "training"])
 def page(request: pytest.FixtureRequest, make_run: Callable[..., RunFolder], tmp_path: Path) -> Path:
     runs = {
         "prompts": lambda: make_run(simulated=True),
         "agents": lambda: agent_run(tmp_path / "run"),
         "skills": lambda: skill_run(tmp_path / "run"),
+        "training": lambda: training_run(tmp_path / "run"),
     }
     return write_report(runs[request.param]())
 

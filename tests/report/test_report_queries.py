@@ -19,7 +19,7 @@ CREATE TABLE events (seq INTEGER PRIMARY KEY, at REAL, kind TEXT, data TEXT);
 CREATE TABLE outcomes (
     seq INTEGER PRIMARY KEY, key TEXT, purpose TEXT, candidate TEXT, task TEXT, repeat INTEGER, seed INTEGER,
     score REAL, status TEXT, answer TEXT, error TEXT, evaluations INTEGER, calls INTEGER, tokens_in INTEGER,
-    tokens_out INTEGER, cost_usd REAL, wall_s REAL, cpu_s REAL, measures TEXT, artifacts TEXT
+    tokens_out INTEGER, cost_usd REAL, wall_s REAL, cpu_s REAL, gpu_s REAL, measures TEXT, artifacts TEXT
 );
 """
 
@@ -44,7 +44,7 @@ def outcome(
     status = "not_measured" if score is None else "passed" if score == 1 else "failed"
     connection.execute(
         "INSERT INTO outcomes VALUES "
-        "(NULL, hex(randomblob(8)), ?, ?, ?, 0, 0, ?, ?, '', ?, 1, 2, 10, 3, 0.5, 0.25, 0.125, NULL, NULL)",
+        "(NULL, hex(randomblob(8)), ?, ?, ?, 0, 0, ?, ?, '', ?, 1, 2, 10, 3, 0.5, 0.25, 0.125, 0.0, NULL, NULL)",
         (purpose, candidate, task, score, status, "429 <b>" if score is None else None),
     )
 

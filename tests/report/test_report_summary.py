@@ -189,7 +189,7 @@ def test_json_has_exactly_the_promised_keys(make_run: Callable[..., RunFolder]) 
     told = json.loads(run_json(whole, report=Path("runs/x/report.html")).model_dump_json())
     assert set(told) == {
         "run", "loop", "status", "stop_reason", "start", "final", "select_gain", "audit", "overstatement", "spend",
-        "simulated", "report", "reports", "agents", "skills",
+        "simulated", "report", "reports", "agents", "skills", "training",
     }  # fmt: skip
     assert set(told["start"]) == set(told["final"]) == {"digest", "select"}
     assert set(told["audit"]) == {"n", "gain", "standard_error", "interval"}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from heldout.audit.families import by_family
 from heldout.audit.verdict import audit_result
 from heldout.errors import BudgetExhausted, SetupError
 from heldout.loops import Session, mean_score, score_column
@@ -88,6 +89,10 @@ def open_sealed_role(session: Session, role: str, start: Candidate, final: Candi
             coverage=session.config.audit.coverage,
             notes=_notes(opened, (start, final), elsewhere=elsewhere),
         )
+        families = by_family(
+            comparison, [task.family for task in opened.tasks], confidence=session.config.audit.confidence
+        )
+        result = result.model_copy(update={"families": families})
     session.recorder.add("audit", result)
     return result
 

@@ -17,6 +17,7 @@ from heldout.errors import SetupError, StoreError
 from heldout.report import print_summary, run_json, write_report
 from heldout.skills.export import write_skill_as
 from heldout.store import RunFolder, export_candidate, list_runs
+from heldout.workbench import export_model
 
 __all__ = ["export_command", "report_command", "runs_command", "show_command"]
 
@@ -29,6 +30,7 @@ class ExportKind(StrEnum):
 
     FOLDER = "folder"
     SKILL = "skill"
+    MODEL = "model"
 
 
 @app.command("runs")
@@ -82,7 +84,7 @@ def export_command(
         ExportKind,
         typer.Option(
             help="`folder`: the winning candidate's files. `skill`: an Agent Skills folder, of a guide or a skill. "
-            "Both are usable without Heldout."
+            "`model`: trained weights with a model card, as transformers loads them. All are usable without Heldout."
         ),
     ],
     out: Annotated[
@@ -92,14 +94,19 @@ def export_command(
     as_json: Json = False,
 ) -> int:
     """Write the winning candidate to a folder of plain files."""
-    _, final = final_of(run)
+    folder, final = final_of(run)
     if to is ExportKind.SKILL:
         path = write_skill_as(final, out)
     elif out is None:
         raise SetupError("name the folder to write to, which must not exist: --out best")
     else:
         path = _new_folder(out)
-        export_candidate(final, path)
+        if to is ExportKind.MODEL:
+            export_model(folder, final, path)
+        else:
+            export_candidate(final, path)
+            if final.weights is not None:
+                sys.stderr.write("heldout: these are its text files; its trained weights come with --to model\n")
     answer = {"digest": final.digest, "to": to.value, "path": str(path)}
     sys.stdout.write((json.dumps(answer) if as_json else f"{path}") + "\n")
     return DONE

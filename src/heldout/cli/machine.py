@@ -34,7 +34,9 @@ def doctor_command(
 
 @app.command("bench")
 def bench_command(
-    name: Annotated[str, typer.Argument(help="winners_curse, verse, verse_published or gso")],
+    name: Annotated[
+        str, typer.Argument(help="winners_curse, verse, verse_published, gso, improve_any_task or smollm2_sft")
+    ],
     quick: Annotated[
         bool, typer.Option("--quick", help="A CI-sized table, written under results/quick instead.")
     ] = False,
@@ -42,7 +44,8 @@ def bench_command(
     only: Annotated[
         str | None,
         typer.Option(
-            help="One part: a to d of winners_curse and of verse; id or ood of verse_published; a to e of gso."
+            help="One part: a to d of winners_curse and of verse; id or ood of verse_published; a to e of gso; a to c "
+            "of improve_any_task."
         ),
     ] = None,
     as_json: Annotated[

@@ -133,8 +133,8 @@ def print_source_report(report: SourceReport) -> None:
         table.add_row(role, str(sum(counts.values())), *(str(counts.get(stratum, 0)) for stratum in shown))
     lines = [
         f"{report.source}: {report.items} tasks, {len(report.strata)} strata, grader {report.grader}.",
-        f"Right answers score 1: {report.gold_right} of {report.graded}. "
-        f"Wrong answers score 0: {report.wrong_refused} of {report.graded}.",
+        (f"Right answers score 1: {report.gold_right} of {report.graded}. " if report.gold_known else "")
+        + f"Wrong answers score 0: {report.wrong_refused} of {report.graded}.",
         *(["A sample was graded; --all grades the rest."] if report.graded < report.items else []),
         f"Duplicates: {report.exact_duplicates} exact, {report.near_duplicates} near pairs; "
         f'tasks.duplicates = "drop" leaves out {report.copies} tasks.',

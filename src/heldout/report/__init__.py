@@ -40,6 +40,12 @@ from heldout.report.skill_use import SkillUse, skill_use
 from heldout.report.summary import RUNNING, End, Gains, RunSummary, summary
 from heldout.report.summary_json import RunJson, run_json
 from heldout.report.terminal import audit_view, gains_view, ledger_view, noise_view, print_summary, run_view, show
+from heldout.report.training_budget import TrainingBudget, budget_of
+from heldout.report.training_history import TrainingHistory, training_history
+from heldout.report.training_json import TrainingJson
+from heldout.report.training_page import TrainingPage, gather_training
+from heldout.report.training_rounds import TrainingRound
+from heldout.report.training_terminal import training_view
 from heldout.report.untrusted import legible, one_line
 from heldout.report.verdict import Verdict, verdict
 
@@ -82,11 +88,17 @@ __all__ = [
     "SkillUse",
     "SkillsJson",
     "Span",
+    "TrainingBudget",
+    "TrainingHistory",
+    "TrainingJson",
+    "TrainingPage",
+    "TrainingRound",
     "Verdict",
     "agent_history",
     "agents_view",
     "audit_view",
     "audits",
+    "budget_of",
     "candidates",
     "diff_files",
     "failures",
@@ -96,6 +108,7 @@ __all__ = [
     "gather",
     "gather_agents",
     "gather_skills",
+    "gather_training",
     "generations",
     "learning_view",
     "ledger_rows",
@@ -125,6 +138,8 @@ __all__ = [
     "skill_use",
     "skills_view",
     "summary",
+    "training_history",
+    "training_view",
     "verdict",
     "write_report",
 ]

@@ -5,30 +5,32 @@ Each takes a width in pixels, and is drawn once for a desk and once for a phone,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from heldout.report.marks import (
+    BELOW,
+    LEFT,
+    TOP,
+    WIDE,
+    Dot,
+    Point,
+    dot_mark,
+    level_grid,
+    marker,
+    plot_height,
+    room,
+    round_axis,
+    stepped,
+    whisker,
+    whole_points,
+)
 from heldout.report.numbers import interval, percent, points, signed
 from heldout.report.svg import XY, Scale, apart, drawing, join, label, linear, outline, pixels, segment, ticks
 
-__all__ = ["Dot", "GainMark", "Point", "Series", "candidate_dots", "gain_forest", "level_curve", "share_bar"]
-
-_WIDE = 500
-"""From this width on, a chart is one for a desk."""
-_LEFT, _TOP, _BELOW = 46, 14, 44
-"""Room for the labels of the vertical axis, above the plot, and for the horizontal axis."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A level at a generation, a fraction of one, with its 95 % interval where there is one."""
-
-    x: float
-    y: float
-    interval: XY | None = None
+__all__ = ["GainMark", "Series", "candidate_dots", "gain_forest", "level_curve", "share_bar"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +55,15 @@ class GainMark:
     interval: XY | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Dot:
-    """One candidate: its select score, and its gold score where it has one."""
-
-    generation: int
-    shift: float
-    """Place within the generation's column, from -0.5 to 0.5."""
-    score: float
-    fate: str
-    """A `Fate`; `accepted`, `rejected` and `undecided` have shapes of their own."""
-    title: str
-    gold: float | None = None
-
-
 def level_curve(series: Sequence[Series], *, generations: int, width: int, unit: str = "generation") -> Markup:
     """Levels over generations: what the loop believed in, and what was measured where it could not look."""
-    height, right = _height(width), width - 62
-    low, high = _room([level for curve in series for point in curve.points for level in _levels(point)])
-    x, y = linear((0, max(1, generations)), (_LEFT, right)), linear((low, high), (height - _BELOW, _TOP))
-    parts = [_grid((low, high), y, right=right), _generations(generations, x, bottom=height - _BELOW, unit=unit)]
+    height, right = plot_height(width), width - 62
+    low, high = room([level for curve in series for point in curve.points for level in _levels(point)])
+    x, y = linear((0, max(1, generations)), (LEFT, right)), linear((low, high), (height - BELOW, TOP))
+    parts = [level_grid((low, high), y, right=right), round_axis(generations, x, bottom=height - BELOW, unit=unit)]
     parts += [_bands(curve, x, y=y) for curve in series]
     parts += [_line(curve, x, y=y) for curve in series]
-    parts += [_marker(curve.tone, (x(point.x), y(point.y))) for curve in series for point in curve.points]
+    parts += [marker(curve.tone, (x(point.x), y(point.y))) for curve in series for point in curve.points]
     ends = [(curve.tone, curve.points[0], curve.points[-1]) for curve in series]
     for (tone, _, end), at in zip(ends, apart([y(end.y) for _, _, end in ends], gap=15), strict=True):
         parts.append(label((x(end.x) + 11, at + 4), percent(end.y), kind=f"value {tone}"))
@@ -92,10 +80,10 @@ def gain_forest(marks: Sequence[GainMark], *, width: int) -> Markup:
     low, high = min(ends) - air, max(ends) + air
     x = linear((low, high), (left + 10, width - 14))
     parts = []
-    for tick in ticks(low, high, about=6 if width > _WIDE else 4):
+    for tick in ticks(low, high, about=6 if width > WIDE else 4):
         kind = "zero" if abs(tick) < 1e-9 else "grid"
         parts.append(segment((x(tick), top), (x(tick), bottom), kind=kind))
-        parts.append(label((x(tick), bottom + 18), _whole_points(tick), kind="tick", anchor="middle"))
+        parts.append(label((x(tick), bottom + 18), whole_points(tick), kind="tick", anchor="middle"))
     parts += [_gain_row(mark, x, y=top + row * (place + 0.5)) for place, mark in enumerate(marks)]
     says = "; ".join(
         f"{mark.name} {points(mark.gain)}" + (f" (interval {interval(mark.interval)})" if mark.interval else "")
@@ -108,12 +96,12 @@ def candidate_dots(
     dots: Sequence[Dot], incumbents: Sequence[Point], *, generations: int, width: int, unit: str = "generation"
 ) -> Markup:
     """Every candidate by generation: its shape says what the gate did, a bar joins it to its gold score."""
-    height, right = _height(width), width - 8
+    height, right = plot_height(width), width - 8
     levels = [level for dot in dots for level in (dot.score, dot.gold) if level is not None]
-    low, high = _room([*levels, *(point.y for point in incumbents)])
-    x = linear((-0.6, max(1, generations) + 0.6), (_LEFT, right))
-    y = linear((low, high), (height - _BELOW, _TOP))
-    parts = [_grid((low, high), y, right=right), _generations(generations, x, bottom=height - _BELOW, unit=unit)]
+    low, high = room([*levels, *(point.y for point in incumbents)])
+    x = linear((-0.6, max(1, generations) + 0.6), (LEFT, right))
+    y = linear((low, high), (height - BELOW, TOP))
+    parts = [level_grid((low, high), y, right=right), round_axis(generations, x, bottom=height - BELOW, unit=unit)]
     parts += [
         segment((x(point.x - 0.46), y(point.y)), (x(point.x + 0.46), y(point.y)), kind="incumbent")
         for point in incumbents
@@ -123,7 +111,7 @@ def candidate_dots(
         if dot.gold is not None:
             parts.append(segment((at, y(dot.score)), (at, y(dot.gold)), kind="stem measured thin"))
             parts.append(segment((at - 4, y(dot.gold)), (at + 4, y(dot.gold)), kind="goldtick"))
-        parts.append(_dot(dot, (at, y(dot.score))))
+        parts.append(dot_mark(dot, (at, y(dot.score))))
     return drawing(
         parts, width=width, height=height, says=f"Select scores of {len(dots)} candidates by {unit}; listed below"
     )
@@ -142,105 +130,26 @@ def _gain_row(mark: GainMark, x: Scale, *, y: float) -> Markup:
     parts.append(label((0, y + 13), signed(mark.gain), kind="tick strong"))
     if mark.interval is not None:
         low, high = x(mark.interval[0]), x(mark.interval[1])
-        parts.append(_whisker((low, y), (high, y), tone=mark.tone))
+        parts.append(whisker((low, y), (high, y), tone=mark.tone))
     else:
         parts.append(segment((x(0), y), (x(mark.gain), y), kind=f"stem {mark.tone}"))
-    return join([*parts, _marker(mark.tone, (x(mark.gain), y), size=7)])
-
-
-def _dot(dot: Dot, at: XY) -> Markup:
-    x, y = at
-    if dot.fate == "accepted":
-        tag, shape = "path", Markup('class="dot accepted" d="M{} {}l7 7l-7 7l-7 -7z"').format(pixels(x), pixels(y - 7))
-    elif dot.fate == "undecided":
-        place = Markup('x="{}" y="{}"').format(pixels(x - 4), pixels(y - 4))
-        tag, shape = "rect", Markup('class="dot open" width="8" height="8" {}').format(place)
-    else:
-        kind, radius = ("open", 5.0) if dot.fate == "rejected" else ("small", 3.2)
-        place = Markup('cx="{}" cy="{}" r="{}"').format(pixels(x), pixels(y), radius)
-        tag, shape = "circle", Markup('class="dot {}" {}').format(kind, place)
-    return Markup("<{} {}><title>{}</title></{}>").format(tag, shape, dot.title, tag)
-
-
-def _marker(tone: str, at: XY, *, size: float = 4.5) -> Markup:
-    """Circle: believed. Diamond: model. Square: measured."""
-    x, y = at
-    if tone == "believed":
-        return Markup('<circle class="mark believed" cx="{}" cy="{}" r="{}"/>').format(pixels(x), pixels(y), size)
-    if tone == "model":
-        return Markup('<path class="mark model" d="M{0} {1}l{2} {2}l-{2} {2}l-{2} -{2}z"/>').format(
-            pixels(x), pixels(y - size * 1.15), pixels(size * 1.15)
-        )
-    side = pixels(size * 1.8)
-    return Markup('<rect class="mark measured" x="{}" y="{}" width="{}" height="{}"/>').format(
-        pixels(x - size * 0.9), pixels(y - size * 0.9), side, side
-    )
+    return join([*parts, marker(mark.tone, (x(mark.gain), y), size=7)])
 
 
 def _bands(curve: Series, x: Scale, *, y: Scale) -> Markup:
     """Intervals: an area along steps, an upright bar at single measurements."""
     known = [(point.x, point.interval) for point in curve.points if point.interval is not None]
     if not curve.steps:
-        return join(_whisker((x(at), y(low)), (x(at), y(high)), tone=curve.tone) for at, (low, high) in known)
-    lower = _stepped([(x(at), y(low)) for at, (low, _) in known])
-    upper = _stepped([(x(at), y(high)) for at, (_, high) in known])
+        return join(whisker((x(at), y(low)), (x(at), y(high)), tone=curve.tone) for at, (low, high) in known)
+    lower = stepped([(x(at), y(low)) for at, (low, _) in known])
+    upper = stepped([(x(at), y(high)) for at, (_, high) in known])
     return outline([*upper, *reversed(lower)], kind=f"band {curve.tone}", closed=True)
 
 
 def _line(curve: Series, x: Scale, *, y: Scale) -> Markup:
     corners = [(x(point.x), y(point.y)) for point in curve.points]
-    return outline(_stepped(corners) if curve.steps else corners, kind=f"line {curve.tone}")
-
-
-def _stepped(corners: Sequence[XY]) -> list[XY]:
-    """Each value holds until the next one begins."""
-    result: list[XY] = []
-    for a, b in corners:
-        if result:
-            result.append((a, result[-1][1]))
-        result.append((a, b))
-    return result
-
-
-def _whisker(start: XY, end: XY, *, tone: str) -> Markup:
-    """An interval with a short bar across each end."""
-    kind = f"whisker {tone}"
-    across = (0, 6) if start[1] == end[1] else (6, 0)
-    bars = [segment((x - across[0], y - across[1]), (x + across[0], y + across[1]), kind=kind) for x, y in (start, end)]
-    return join([segment(start, end, kind=kind), *bars])
-
-
-def _grid(levels: XY, y: Scale, *, right: float) -> Markup:
-    parts = []
-    for tick in ticks(*levels, about=5):
-        parts.append(segment((_LEFT, y(tick)), (right, y(tick)), kind="grid"))
-        parts.append(label((_LEFT - 8, y(tick) + 4), f"{tick * 100:.0f} %", kind="tick", anchor="end"))
-    return join(parts)
-
-
-def _generations(last: int, x: Scale, *, bottom: float, unit: str) -> Markup:
-    """At most about eleven labels below the axis."""
-    marks = [
-        label((x(at), bottom + 20), "start" if at == 0 else str(at), kind="tick", anchor="middle")
-        for at in range(0, last + 1, max(1, math.ceil(last / 10)))
-    ]
-    return join([*marks, label((x(last / 2), bottom + 39), unit, kind="tick", anchor="middle")])
-
-
-def _height(width: int) -> int:
-    return 310 if width > _WIDE else 260
+    return outline(stepped(corners) if curve.steps else corners, kind=f"line {curve.tone}")
 
 
 def _levels(point: Point) -> XY:
     return point.interval or (point.y, point.y)
-
-
-def _room(levels: Sequence[float]) -> XY:
-    """The range of the levels with a little air, within 0 and 1."""
-    low, high = min(levels), max(levels)
-    air = max(0.02, (high - low) * 0.12)
-    return max(0.0, low - air), min(1.0, high + air)
-
-
-def _whole_points(fraction: float) -> str:
-    return "0" if abs(fraction) < 1e-9 else f"{fraction * 100:+.4g}".replace("-", "−")

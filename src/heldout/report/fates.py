@@ -1,4 +1,4 @@
-"""What became of a proposal, in one word, and for loops over agents why one never came to a gate."""
+"""What became of a proposal, in one word, and why one never came to a gate."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from enum import StrEnum
 from heldout.report.numbers import net
 from heldout.report.rounds import AgentRound
 from heldout.report.skill_rounds import SkillRound
+from heldout.report.training_rounds import TrainingRound
 from heldout.store.agent_events import Screened, Submitted
 
-__all__ = ["Fate", "Told", "fates_of_edits", "fates_of_rounds"]
+__all__ = ["Fate", "Told", "fates_of_attempts", "fates_of_edits", "fates_of_rounds"]
 
 
 class Fate(StrEnum):
@@ -60,6 +61,25 @@ def fates_of_edits(rounds: Iterable[SkillRound]) -> Mapping[tuple[int, int], Tol
         for edit in (edit for edit in one.edits if edit.edited is not None):
             place = (one.number, edit.edited.index if edit.edited else 0)
             found[place] = (_OF_EDITS.get(edit.fate, Fate.PENDING), edit.why_not_run or decided)
+    return found
+
+
+_OF_ATTEMPTS: Mapping[str, Fate] = {
+    "accepted": Fate.ACCEPTED,
+    "rejected": Fate.REJECTED,
+    "undecided": Fate.UNDECIDED,
+}
+
+
+def fates_of_attempts(rounds: Iterable[TrainingRound]) -> Mapping[tuple[int, int], Told]:
+    """(round, repeat) of each trained child to what became of it; a second seed is weighed by no gate."""
+    found = {}
+    for one in rounds:
+        found[one.number, 0] = (_OF_ATTEMPTS.get(one.status, Fate.PENDING), one.reason)
+        found[one.number, 1] = (
+            Fate.PENDING,
+            "the same recipe with another seed: it measures the noise of training, and competes in the final selection",
+        )
     return found
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from heldout.records import Decision, Verdict
-from heldout.report.fates import Fate, fates_of_edits, fates_of_rounds
+from heldout.report.fates import Fate, fates_of_attempts, fates_of_edits, fates_of_rounds
 from heldout.report.queries import SELECT, Mean, Means, means, payloads, role_scores
 from heldout.report.rounds import AgentHistory
 from heldout.report.skill_history import SkillHistory
+from heldout.report.training_history import TrainingHistory
 from heldout.store.events import CandidateAdded, Decided, Proposed, RoleScored
 
 __all__ = ["CandidateRow", "GenerationRow", "candidates", "generations", "oracle_role"]
@@ -149,11 +150,12 @@ def candidates(
     known: Means | None = None,
     agents: AgentHistory | None = None,
     skills: SkillHistory | None = None,
+    training: TrainingHistory | None = None,
 ) -> tuple[CandidateRow, ...]:
     """Every proposal in the order in which it was made, the start first.
 
     Of a loop over agents, `agents` is its history; what a method audit proposed is then left out. Of one over skills,
-    `skills` is.
+    `skills` is, and of one over model weights `training`.
     """
     found = means(connection) if known is None else known
     gold = _gold(connection, found)
@@ -162,6 +164,7 @@ def candidates(
     parents = {one.digest: one.parent for one in reversed(payloads(connection, CandidateAdded))}
     told = {} if agents is None else fates_of_rounds(agents.rounds)
     told = told if skills is None else fates_of_edits(skills.rounds)
+    told = told if training is None else fates_of_attempts(training.rounds)
     apart = frozenset() if agents is None else frozenset(one.number for one in agents.audited)
     seen: set[tuple[int, str | None]] = set()
     rows = []

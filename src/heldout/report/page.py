@@ -10,10 +10,11 @@ from markupsafe import Markup
 
 from heldout.report.agent_page import AgentPage, gather_agents
 from heldout.report.candidate_files import CandidateFiles
-from heldout.report.charts import Dot, GainMark, Point, Series, candidate_dots, gain_forest, level_curve
+from heldout.report.charts import GainMark, Series, candidate_dots, gain_forest, level_curve
 from heldout.report.diffs import FileDiff
 from heldout.report.fates import Fate
 from heldout.report.history import CandidateRow, GenerationRow, candidates, generations, oracle_role
+from heldout.report.marks import Dot, Point
 from heldout.report.queries import (
     Flicker,
     Flips,
@@ -28,6 +29,7 @@ from heldout.report.queries import (
 from heldout.report.skill_arms import learning_name
 from heldout.report.skill_page import SkillPage, gather_skills
 from heldout.report.summary import RunSummary, summary
+from heldout.report.training_page import TrainingPage, gather_training
 from heldout.report.verdict import Verdict, verdict
 from heldout.store import RunFolder
 
@@ -90,6 +92,8 @@ class Page:
     """What a loop over agents did in its rounds; None for other loops."""
     skills: SkillPage | None
     """What a loop over skills did, and how much of its gain was retained; None for other loops."""
+    training: TrainingPage | None
+    """What a loop over model weights did; None for other loops."""
 
     @property
     def learning(self) -> str:
@@ -101,11 +105,12 @@ def gather(connection: sqlite3.Connection, run: RunFolder) -> Page:
     """Read the run once; a candidate folder that cannot be read leaves its difference out, and nothing else."""
     measured = means(connection)
     whole = summary(connection, known=measured)
-    agents, skills = whole.agents, whole.skills
+    agents, skills, training = whole.agents, whole.skills, whole.training
     known = measured if agents is None else agents.with_confirmed(measured)
     known = known if skills is None else skills.with_decided(measured)
+    known = known if training is None else training.with_decided(measured)
     steps = generations(connection, known=known, skills=skills)
-    rows = candidates(connection, known=known, agents=agents, skills=skills)
+    rows = candidates(connection, known=known, agents=agents, skills=skills, training=training)
     folders = CandidateFiles(run)
     final = folders.files(whole.final.digest)
     return Page(
@@ -122,6 +127,7 @@ def gather(connection: sqlite3.Connection, run: RunFolder) -> Page:
         config=_config(run),
         agents=None if agents is None else gather_agents(connection, run, agents=agents, files=folders),
         skills=None if skills is None else gather_skills(connection, whole, skills=skills, files=folders),
+        training=None if training is None else gather_training(whole, known, training=training, run=run),
     )
 
 
@@ -151,7 +157,7 @@ def _written_out(rows: Sequence[CandidateRow]) -> frozenset[int]:
 def _charts(whole: RunSummary, known: Means, *, steps: Sequence[GenerationRow], rows: Sequence[CandidateRow]) -> Charts:
     last = max((step.generation for step in steps), default=0)
     series = _curve(whole, steps, known=known)
-    unit = "generation" if whole.agents is None and whole.skills is None else "round"
+    unit = "generation" if whole.agents is None and whole.skills is None and whole.training is None else "round"
     dots = _dots(rows, unit=unit)
     incumbents = [
         Point(step.generation, step.incumbent_select.value)
@@ -204,7 +210,7 @@ def _curve(whole: RunSummary, steps: Sequence[GenerationRow], *, known: Means) -
 
 def _round_of_final(whole: RunSummary, steps: Sequence[GenerationRow]) -> int:
     """Where the final stands on the curve: at the end, but for a loop whose final selection may go back."""
-    told = whole.agents or whole.skills
+    told = whole.agents or whole.training or whole.skills
     chosen = None if told is None else told.selected
     back = [one.round for one in chosen.finalists if one.digest == whole.final.digest] if chosen else []
     return back[0] if back else steps[-1].generation

@@ -169,7 +169,7 @@ def ledger_rows(connection: sqlite3.Connection) -> tuple[LedgerRow, ...]:
     for row in connection.execute(
         """
         SELECT purpose, COUNT(*) - COUNT(score), SUM(evaluations), SUM(calls), SUM(tokens_in), SUM(tokens_out),
-               SUM(cost_usd), SUM(wall_s), SUM(cpu_s)
+               SUM(cost_usd), SUM(wall_s), SUM(cpu_s), SUM(gpu_s)
         FROM outcomes GROUP BY purpose
         """
     ):
@@ -194,6 +194,11 @@ _PAID: Mapping[str, tuple[str, str]] = {
     "fault.attributed": ("'attribute'", "$.spend"),
     "skill.edit": ("'edit'", "$.proposal.spend"),
     "judge": ("'judge'", "$.spend"),
+    "diagnosis": ("'diagnose'", "$.spend"),
+    "strategies": ("'research'", "$.spend"),
+    "dataset": ("'build'", "$.spend"),
+    "preflight": ("'preflight'", "$.spend"),
+    "training": ("'training'", "$.spend"),
 }
 """Kind of event, other than outcomes and preparations, to the purpose that it was paid for and where its spend is."""
 

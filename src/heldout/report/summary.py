@@ -11,6 +11,7 @@ from heldout.report.correction import modelled_overstatement
 from heldout.report.queries import SELECT, LedgerRow, Mean, Means, audits, ledger_rows, means, noise, payloads
 from heldout.report.rounds import AgentHistory, agent_history
 from heldout.report.skill_history import SkillHistory, skill_history
+from heldout.report.training_history import TrainingHistory, training_history
 from heldout.store.agent_events import FinalSelected
 from heldout.store.events import (
     AuditOpened,
@@ -97,6 +98,8 @@ class RunSummary:
     """Rounds, probes and the final selection of a loop over agents; None for other loops."""
     skills: SkillHistory | None = None
     """Rounds, retention and the final selection of a loop over skills; None for other loops."""
+    training: TrainingHistory | None = None
+    """Rounds, models and the final selection of a loop over model weights; None for other loops."""
 
     @property
     def status(self) -> str:
@@ -125,11 +128,14 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
     if not started:
         raise StoreError("this run has no `run.started` event: nothing was recorded before it stopped")
     agents = agent_history(connection)
-    skills = None if agents is not None else skill_history(connection)
-    told = agents or skills
     found = means(connection) if known is None else known
+    training = None if agents is not None else training_history(connection, known=found)
+    skills = None if agents is not None or training is not None else skill_history(connection)
+    told = agents or training or skills
     if agents is not None:
         found = agents.with_confirmed(found)
+    elif training is not None:
+        found = training.with_decided(found)
     elif skills is not None:
         found = skills.with_decided(found)
     if told is not None:
@@ -160,9 +166,10 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
         split=splits[-1] if splits else None,
         noise=noise(connection),
         ledger=ledger_rows(connection),
-        notes=_notes(connection, started[0], audit),
+        notes=_notes(connection, started[0], audit, training),
         agents=agents,
         skills=skills,
+        training=training,
     )
 
 
@@ -176,8 +183,16 @@ def _as_compared(found: Means, selected: FinalSelected | None) -> Means:
     return compared
 
 
-def _notes(connection: sqlite3.Connection, started: RunStarted, audit: AuditResult | None) -> tuple[str, ...]:
+def _notes(
+    connection: sqlite3.Connection, started: RunStarted, audit: AuditResult | None, training: TrainingHistory | None
+) -> tuple[str, ...]:
     notes = list(audit.notes) if audit else []
+    if training is not None and training.floor is not None:
+        notes.append(training.floor.sentence)
+    if training is not None and training.decides_on != "select":
+        notes.append("The tasks that are diagnosed decide too (options.decide_on): believed gains are of those tasks.")
+    if training is not None and training.trusted is not None and training.trusted.changed:
+        notes.append(training.trusted.sentence)
     if started.simulated_improver and not started.simulated:
         notes.append(
             f"SIMULATION: the improver {started.improver} simulates one; its edits were drawn, and written by no model."
@@ -197,7 +212,8 @@ def _finished(connection: sqlite3.Connection) -> RunFinished | None:
         SELECT data FROM events WHERE kind = 'run.finished' AND seq > COALESCE(
             (SELECT MAX(seq) FROM events WHERE kind IN ('generation.started', 'decision', 'track.moved',
              'round.started', 'submission', 'probe', 'screen', 'flips', 'selected', 'meta_audit', 'skill.round',
-             'fault.attributed', 'skill.edit', 'skill.table')), -1)
+             'fault.attributed', 'skill.edit', 'skill.table', 'diagnosis', 'strategies', 'dataset', 'preflight',
+             'training', 'attempt')), -1)
         ORDER BY seq DESC LIMIT 1
         """
     ).fetchone()

@@ -9,6 +9,7 @@ from heldout.records import Record, Spend
 from heldout.report.agent_json import AgentsJson, agents_json
 from heldout.report.skill_json import SkillsJson, skills_json
 from heldout.report.summary import End, RunSummary
+from heldout.report.training_json import TrainingJson, training_json
 from heldout.store.events import AuditResult
 
 __all__ = ["AuditJson", "EndJson", "RunJson", "SpendJson", "run_json"]
@@ -61,6 +62,8 @@ class RunJson(Record):
     """Rounds and probes of a loop over agents; null for other loops."""
     skills: SkillsJson | None = None
     """Learning, retention and rounds of a loop over skills; null for other loops."""
+    training: TrainingJson | None = None
+    """Rounds, models and budget of a loop over model weights; null for other loops."""
 
 
 def run_json(summary: RunSummary, *, report: Path | None = None) -> RunJson:
@@ -81,6 +84,7 @@ def run_json(summary: RunSummary, *, report: Path | None = None) -> RunJson:
         report=None if report is None else str(report),
         agents=None if summary.agents is None else agents_json(summary.agents, recorded_gain=summary.gains.recorded),
         skills=None if summary.skills is None else skills_json(summary, summary.skills),
+        training=None if summary.training is None else training_json(summary, summary.training),
     )
 
 

@@ -19,6 +19,7 @@ from heldout.report.queries import LedgerRow
 from heldout.report.skill_terminal import learning_view, skills_view
 from heldout.report.summary import RunSummary
 from heldout.report.tables import plain_table
+from heldout.report.training_terminal import training_view
 from heldout.report.untrusted import one_line
 from heldout.report.verdict import Verdict, verdict
 from heldout.store.events import AuditResult, NoiseMeasured
@@ -61,15 +62,20 @@ def run_view(summary: RunSummary, *, report: Path | None = None) -> RenderableTy
     skills = summary.skills
     parts += [_verdict(verdict(summary)), gains_view(summary) if skills is None else learning_view(summary, skills)]
     parts += [Text(f"Note: {one_line(note, 400)}", style="yellow") for note in summary.notes]
-    told = summary.agents is not None or skills is not None
+    training = summary.training
+    told = summary.agents is not None or skills is not None or training is not None
     audited = (summary.audit,) if told and summary.audit is not None else ()
     if audited or summary.reports:
-        title = "Start against final, on tasks that no decision saw" if audited else _REPORT_ROLES
+        opened = training is not None and training.floor is not None
+        sealed = _SEALED.partition(",")[0] if opened else _SEALED
+        title = sealed if audited else _REPORT_ROLES
         parts.append(reports_view((*audited, *summary.reports), title=title))
     if summary.agents is not None:
         parts.append(agents_view(summary.agents))
     if skills is not None:
         parts.append(skills_view(summary, skills))
+    if training is not None:
+        parts.append(training_view(summary, training, folder=None if report is None else report.parent))
     if summary.noise is not None:
         parts.append(noise_view(summary.noise, gate=summary.gate))
     parts.append(ledger_view(summary.ledger, elapsed_s=summary.elapsed_s))
@@ -82,14 +88,15 @@ def run_view(summary: RunSummary, *, report: Path | None = None) -> RenderableTy
 def gains_view(summary: RunSummary) -> RenderableType:
     """Believed, corrected and audited gain side by side, and the overstatement.
 
-    A loop over agents has no model of its overstatement: there stands what was recorded before the fresh sweep.
+    A loop over agents or weights has no model of its overstatement: there stands what was recorded before a fresh
+    sweep, where there was one.
     """
     gains, audit = summary.gains, summary.audit
     ends = f"{percent(summary.start.select.value)} to {percent(summary.final.select.value)}"
     measured = f"{interval(audit.interval)} ({audit.confidence * 100:.0f} %)" if audit else "heldout audit opens it"
     modelled = signed(gains.modelled_overstatement).lstrip("+")
     expected = f"minus {modelled} by the model" if gains.corrected is not None else ""
-    if summary.agents is None:
+    if summary.agents is None and summary.training is None:
         columns = [
             ("Believed", "what the loop saw", gains.believed, ends),
             ("Corrected", "model", gains.corrected, expected),
@@ -163,6 +170,7 @@ def audit_view(audit: AuditResult) -> RenderableType:
 
 
 _REPORT_ROLES = "Report roles: start against final"
+_SEALED = "Start against final, on tasks that no decision saw"
 
 
 def reports_view(reports: Sequence[AuditResult], *, title: str = _REPORT_ROLES) -> RenderableType:

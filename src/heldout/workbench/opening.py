@@ -16,9 +16,17 @@ from heldout.config import ImproverConfig, RunConfig, changed_keys, config_diges
 from heldout.errors import BudgetExhausted, HarnessError, SetupError, TaskError, boundary
 from heldout.gates import Gate, make_gate
 from heldout.harness import Harness, Replayer, make_harness, start_files
-from heldout.improvers import Improver, improver_class, make_agent_improver, make_improver, make_skill_improver
+from heldout.improvers import (
+    Improver,
+    improver_class,
+    make_agent_improver,
+    make_improver,
+    make_skill_improver,
+    make_training_improver,
+)
 from heldout.improvers.agent import AgentImprover
 from heldout.improvers.skill_roles import SkillImprover
+from heldout.improvers.training_roles import TrainingImprover
 from heldout.ledger import Ledger
 from heldout.loops import CandidateStore, Recorder, Session, edits_of
 from heldout.models import CHECK_BOUND, SIMULATIONS, Model, check_model, check_simulation, make_model
@@ -31,6 +39,7 @@ from heldout.tasks import TaskSet, load_source, load_tasks
 from heldout.workbench.guards import guard_harness, guard_model
 from heldout.workbench.judging import judging_model
 from heldout.workbench.replaying import elapsed_s, replay_ledger
+from heldout.workbench.serving import serve_weights, with_weights
 
 __all__ = ["BEFORE_THE_PILOT", "OpenRun", "Opening", "open_run"]
 
@@ -69,6 +78,7 @@ class _Parts:
     improver: Improver | None
     agent: AgentImprover | None
     skills: SkillImprover | None
+    trainer: TrainingImprover | None
     replayer: Replayer | None
     gate: Gate
     check: Callable[[Candidate], str | None]
@@ -77,7 +87,7 @@ class _Parts:
     @property
     def asks_model(self) -> bool:
         """Whether proposals cost model calls."""
-        return any(one is not None and one.uses_model for one in (self.improver, self.agent, self.skills))
+        return any(one is not None and one.uses_model for one in (self.improver, self.agent, self.skills, self.trainer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,7 @@ class _Improvers:
     whole: Improver | None = None
     agent: AgentImprover | None = None
     skills: SkillImprover | None = None
+    trainer: TrainingImprover | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +123,15 @@ def open_run(config: RunConfig, opening: Opening) -> Iterator[OpenRun]:
         ledger = replay_ledger(config, events, elapsed_s=lambda: time.monotonic() - begun)
         checks = _check_models(config, parts, ledger)
         written = written or _create(config, opening, stack)
+        served = serve_weights(parts.model, written.folder)
         recorder = Recorder.replay(written.journal, events)
         session = _session(config, parts, opening, written=written, recorder=recorder, ledger=ledger)
+        session.ground = None if served is None else served.ground
         _first_events(session, opening, folder=written.folder, events=events, dropped=written.journal.dropped)
         for number, spend in enumerate(checks):
             key = f"check/{len(events)}/{number}"
             written.journal.append("prepared", Prepared(key=key, purpose="check", values={}, spend=spend))
-        yield OpenRun(written.folder, session, parts.start)
+        yield OpenRun(written.folder, session, with_weights(parts.start, served))
 
 
 def _make(config: RunConfig, stack: ExitStack) -> _Parts:
@@ -158,6 +171,7 @@ def _make(config: RunConfig, stack: ExitStack) -> _Parts:
         improver=improvers.whole,
         agent=improvers.agent,
         skills=improvers.skills,
+        trainer=improvers.trainer,
         gate=gate,
         check=check,
         start=start,
@@ -166,6 +180,8 @@ def _make(config: RunConfig, stack: ExitStack) -> _Parts:
 
 def _improvers(config: ImproverConfig, model: Model) -> _Improvers:
     edits = edits_of(improver_class(config.kind))
+    if edits == "weights":
+        return _Improvers(trainer=make_training_improver(config, model=model))
     if edits == "skills":
         return _Improvers(skills=make_skill_improver(config, model=model))
     if edits == "folders":
@@ -204,6 +220,7 @@ def _session(
         check=parts.check,
         agent=parts.agent,
         skills=parts.skills,
+        trainer=parts.trainer,
         replayer=parts.replayer,
         traces=traces,
     )
@@ -275,7 +292,7 @@ def _spare_tasks(config: RunConfig) -> int:
 
 def _solver_model(config: RunConfig) -> Model:
     """The solver's model. Only the simulation is given the answers, as digests of inputs; no improver holds it."""
-    if config.solver.model.name not in SIMULATIONS:
+    if config.solver.model.name.partition(":")[0] not in SIMULATIONS:
         return make_model(config.solver.model)
     return make_model(config.solver.model, answer_key=answer_key(load_source(config.tasks).items()))
 
@@ -339,7 +356,7 @@ def _unpriced(config: RunConfig, session: Session) -> tuple[str, ...]:
 
 def _simulates_improver(session: Session) -> bool:
     """An improver's class says so with the flag `simulated`."""
-    improvers = (session.improver, session.agent, session.skills)
+    improvers = (session.improver, session.agent, session.skills, session.trainer)
     return any(bool(getattr(one, "simulated", False)) for one in improvers)
 
 

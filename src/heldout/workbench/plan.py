@@ -5,6 +5,7 @@ from __future__ import annotations
 from heldout.config import RunConfig
 from heldout.loops import SKILL_LOOPS
 from heldout.loops.agents.options import VerseOptions
+from heldout.loops.weights.options import ImproveOptions
 from heldout.options import read_options
 from heldout.records import Record
 from heldout.workbench.skill_plan import skill_bounds
@@ -32,12 +33,13 @@ class Plan(Record):
     reports: int
     """Report roles under start and final, and the oracle over every candidate."""
     train_sweeps: int = 0
-    """Loops over agents: the train role under the start and every kept harness."""
+    """Loops over agents and weights: the train role under the start and every kept candidate."""
     attribution: int = 0
     """Replays of the trace minimiser; most traces take fewer."""
     probes: int = 0
     """Units of the pools, with their second runs and canaries."""
     screens: int = 0
+    """Loops over agents: train tasks for the choice among drafts; over weights: answers of short trainings."""
     trials: int = 0
     """Short episodes of the mechanical checks."""
     final: int = 0
@@ -56,7 +58,39 @@ def plan(config: RunConfig) -> Plan:
     """Count the evaluations of a run from its config alone."""
     if config.loop == "verse":
         return _agent_plan(config)
+    if config.loop == "improve_any_task":
+        return _training_plan(config)
     return _skill_plan(config) if config.loop in SKILL_LOOPS else _candidate_plan(config)
+
+
+def _training_plan(config: RunConfig) -> Plan:
+    """At most: every round trains, and its child is the next round's head; the first recipe is trained twice."""
+    options = read_options(ImproveOptions, config.options, where=f"the loop {config.loop!r}")
+    tasks, rounds = config.tasks, config.search.generations
+    repeats = config.gate.repeats if config.gate.kind == "repeats" else 1
+    per_proposal = (tasks.select if options.decide_on == "select" else tasks.train) * repeats
+    children = rounds + options.training_noise
+    floor = 0 if options.retain.floor is None else tasks.reports.get(options.retain.role, 0) * (children + 1)
+    answers = options.preflight.answers * (1 + options.preflight.repairs) if options.preflight.enabled else 0
+    parts = {
+        "start": tasks.select * repeats,
+        "noise": min(config.noise.tasks, tasks.select),
+        "audit": 2 * tasks.audit * config.audit.repeats,
+        "reports": _reports(config, rounds) + floor,
+        "train_sweeps": tasks.train * rounds,
+        "screens": answers * rounds,
+        "final": 3 * tasks.select,
+    }
+    return Plan(
+        **parts,
+        per_proposal=per_proposal,
+        feedback_per_generation=tasks.train,
+        pilot=0,
+        confirmation=0,
+        proposals=rounds,
+        total=sum(parts.values()) + children * per_proposal,
+        affordable_proposals=None,
+    )
 
 
 def _skill_plan(config: RunConfig) -> Plan:

@@ -10,6 +10,7 @@ from heldout.records import Evidence, Outcome, Spend
 from heldout.store.agent_events import CommandsReplayed, MethodEdited, Submitted, TraceMinimised
 from heldout.store.events import Event, Prepared, Proposed
 from heldout.store.skill_events import FaultAttributed, Judged, ModuleEdited
+from heldout.store.training_events import DatasetBuilt, Diagnosed, Preflighted, StrategiesWeighed, TrainingEnded
 
 __all__ = ["elapsed_s", "replay_ledger"]
 
@@ -78,6 +79,26 @@ def _judged(event: Event) -> tuple[str, Spend]:
     return "judge", Judged.model_validate(event.data).spend
 
 
+def _diagnosis(event: Event) -> tuple[str, Spend]:
+    return "diagnose", Diagnosed.model_validate(event.data).spend
+
+
+def _strategies(event: Event) -> tuple[str, Spend]:
+    return "research", StrategiesWeighed.model_validate(event.data).spend
+
+
+def _dataset(event: Event) -> tuple[str, Spend]:
+    return "build", DatasetBuilt.model_validate(event.data).spend
+
+
+def _preflight(event: Event) -> tuple[str, Spend]:
+    return "preflight", Preflighted.model_validate(event.data).spend
+
+
+def _training(event: Event) -> tuple[str, Spend]:
+    return "training", TrainingEnded.model_validate(event.data).spend
+
+
 _SPENDS: Mapping[str, Callable[[Event], tuple[str, Spend]]] = {
     "proposal": _proposal,
     "submission": _submission,
@@ -88,5 +109,10 @@ _SPENDS: Mapping[str, Callable[[Event], tuple[str, Spend]]] = {
     "fault.attributed": _fault,
     "skill.edit": _edit,
     "judge": _judged,
+    "diagnosis": _diagnosis,
+    "strategies": _strategies,
+    "dataset": _dataset,
+    "preflight": _preflight,
+    "training": _training,
 }
 """Kinds, other than outcomes and preparations, that were paid for."""

@@ -1,0 +1,184 @@
+"""Everything that a loop over model weights recorded: rounds, models, other abilities, noise, trusted parts."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from heldout.report.queries import SELECT, Mean, Means, means, payloads
+from heldout.report.training_lineage import ModelRow, lineage, weights_of
+from heldout.report.training_rounds import TrainingRound, dominant_errors, training_rounds
+from heldout.store.agent_events import FinalSelected
+from heldout.store.events import AuditOpened, CandidateAdded, Decided
+from heldout.store.training_events import TRAINING_PAYLOADS, AbilitiesMeasured, TrainingNoise, TrustedHash
+
+__all__ = ["Floor", "TrainingHistory", "Trusted", "training_history"]
+
+_FLOOR = "options.retain.floor"
+"""How the opening of a role for the floor begins (`AuditOpened.by`)."""
+_DIAGNOSED_ON = "train"
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """What no training may change, hashed before and after each round."""
+
+    parts: tuple[str, ...]
+    rounds: int
+    """Rounds hashed on both sides."""
+    changed: Mapping[int, tuple[str, ...]]
+    """Round to the parts that it changed; a run that has one is void."""
+
+    @property
+    def sentence(self) -> str:
+        """In words, for every view."""
+        if self.changed:
+            told = "; ".join(f"round {number}: {', '.join(parts)}" for number, parts in self.changed.items())
+            return f"Trusted parts CHANGED ({told}): the run is void from there on."
+        names = ", ".join(self.parts)
+        if not self.rounds:
+            return f"Trusted parts ({names}) were hashed before the first round, which has not ended."
+        times = "round" if self.rounds == 1 else f"each of {self.rounds} rounds"
+        return f"Trusted parts ({names}) were hashed before and after {times}: unchanged."
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Other abilities where a floor decides with them, so that their role was opened during the search."""
+
+    role: str
+    measured: tuple[AbilitiesMeasured, ...]
+    """Each child that the gate would have accepted."""
+
+    @property
+    def sentence(self) -> str:
+        """In words, for every view."""
+        return (
+            f"The role {self.role} was opened during the search, since {_FLOOR} decides with it: its figures are no "
+            "longer of tasks that no decision saw."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingHistory:
+    """Everything that a loop over model weights recorded."""
+
+    rounds: tuple[TrainingRound, ...]
+    selected: FinalSelected | None
+    models: tuple[ModelRow, ...]
+    """The start first."""
+    decides_on: Literal["select", "train"]
+    """`train`: the tasks that are diagnosed decide too (the paper's rule, an ablation)."""
+    noise: TrainingNoise | None
+    """One recipe trained twice."""
+    floor: Floor | None
+    trusted: Trusted | None
+
+    @property
+    def dominant(self) -> tuple[str, ...]:
+        """The dominant error of each diagnosed model; what stays the same stands once."""
+        return dominant_errors(self.rounds)
+
+    @property
+    def dominant_line(self) -> str:
+        """`The dominant error went stop → wrapper → carry.`; empty before anything failed."""
+        if not self.dominant:
+            return ""
+        if len(self.dominant) == 1:
+            return f"The dominant error was {self.dominant[0]} throughout."
+        return f"The dominant error went {' → '.join(self.dominant)}."
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Every first fault that was seen, the most frequent over all rounds first."""
+        total: dict[str, int] = {}
+        for cluster in (cluster for one in self.rounds if one.diagnosed for cluster in one.diagnosed.clusters):
+            total[cluster.code] = total.get(cluster.code, 0) + cluster.count
+        return tuple(sorted(total, key=lambda code: (-total[code], code)))
+
+    def count(self, status: str) -> int:
+        """Attempts that ended so (`AttemptEnded.status`)."""
+        return sum(one.status == status for one in self.rounds)
+
+    def weights_of(self, candidate: str) -> str | None:
+        """Digest of a candidate's weights, as far as the journal says it."""
+        return weights_of(self.models, candidate)
+
+    def model(self, candidate: str) -> ModelRow | None:
+        return next((one for one in self.models if one.candidate == candidate), None)
+
+    def recorded_gain(self, start: str, final: str) -> float | None:
+        """The final's score when it was decided on, minus the start's; None where no finalist was measured anew."""
+        finalists = self.selected.finalists if self.selected else ()
+        if all(one.fresh is None for one in finalists):
+            return None
+        scores = {one.digest: one.journaled for one in finalists}
+        before, after = scores.get(start), scores.get(final)
+        return None if before is None or after is None else after - before
+
+    def with_decided(self, known: Means) -> Means:
+        """The means with the scores that decisions rested on in place of select scores that differ or are absent."""
+        return _with_decided(known, [one.decided for one in self.rounds if one.decided is not None])
+
+
+def training_history(connection: sqlite3.Connection, *, known: Means | None = None) -> TrainingHistory | None:
+    """What the run recorded of trainings, or None where its loop trains nothing."""
+    added = payloads(connection, CandidateAdded)
+    if not any(one.track == "model" for one in added[:1]) and not _has_training_events(connection):
+        return None
+    rounds = training_rounds(connection)
+    selections, noises = payloads(connection, FinalSelected), payloads(connection, TrainingNoise)
+    measured = means(connection) if known is None else known
+    decided = [one.decided for one in rounds if one.decided is not None]
+    return TrainingHistory(
+        rounds=rounds,
+        selected=selections[-1] if selections else None,
+        models=lineage(connection, rounds, _with_decided(measured, decided)),
+        decides_on=_decides_on(decided, measured),
+        noise=noises[-1] if noises else None,
+        floor=_floor(connection),
+        trusted=_trusted(payloads(connection, TrustedHash)),
+    )
+
+
+def _has_training_events(connection: sqlite3.Connection) -> bool:
+    kinds = tuple(TRAINING_PAYLOADS)
+    query = f"SELECT 1 FROM events WHERE kind IN ({', '.join('?' * len(kinds))}) LIMIT 1"
+    return connection.execute(query, kinds).fetchone() is not None
+
+
+def _with_decided(known: Means, decided: Sequence[Decided]) -> Means:
+    nothing, found = Mean(n=0, missing=0, value=None), dict(known)
+    for one in decided:
+        scores = {one.incumbent: one.incumbent_score, **dict(zip(one.candidates, one.scores, strict=True))}
+        for digest, score in scores.items():
+            row = known.get((SELECT, digest), nothing)
+            if score is not None and (row.value is None or abs(row.value - score) > _SAME):
+                found[SELECT, digest] = replace(row, value=score, standard_error=None)
+    return found
+
+
+def _decides_on(decided: Sequence[Decided], known: Means) -> Literal["select", "train"]:
+    """Children that decide on the diagnosed tasks are run on no others."""
+    children = [digest for one in decided for digest in one.candidates]
+    unseen = [digest for digest in children if (SELECT, digest) not in known]
+    return "train" if unseen and all((_DIAGNOSED_ON, digest) in known for digest in unseen) else "select"
+
+
+def _floor(connection: sqlite3.Connection) -> Floor | None:
+    measured = {one.candidate: one for one in payloads(connection, AbilitiesMeasured)}
+    openings = [one for one in payloads(connection, AuditOpened) if one.by.startswith(_FLOOR)]
+    if not measured and not openings:
+        return None
+    return Floor(openings[0].role if openings else "retain", tuple(measured.values()))
+
+
+def _trusted(hashes: Sequence[TrustedHash]) -> Trusted | None:
+    if not hashes:
+        return None
+    after = {one.round: one for one in hashes if one.moment == "after"}
+    changed = {number: one.changed for number, one in sorted(after.items()) if one.changed}
+    return Trusted(tuple(hashes[-1].digests), len(after), changed)
