@@ -17,6 +17,8 @@ STUDIES: Mapping[str, str] = MappingProxyType(
         "verse": "heldout.studies.verse.study:study",
         "verse_published": "heldout.studies.verse_published.study:study",
         "gso": "heldout.studies.gso.study:study",
+        "improve_any_task": "heldout.studies.improve_any_task.study:study",
+        "smollm2_sft": "heldout.studies.smollm2_sft.study:study",
     }
 )
 """Short names of `heldout bench`."""

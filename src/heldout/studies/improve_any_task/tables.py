@@ -1,0 +1,210 @@
+"""The tables of parts (a) and (b)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from heldout.studies.improve_any_task.arms import FULL, TWICE
+from heldout.studies.improve_any_task.claims import below_start
+from heldout.studies.improve_any_task.leads import audit, difference, exact_audit, lead_of
+from heldout.studies.improve_any_task.plans import STARTS
+from heldout.studies.improve_any_task.reading import EVALUATED
+from heldout.studies.improve_any_task.runs import Result
+from heldout.studies.improve_any_task.summaries import ArmRuns, Arms, share
+from heldout.studies.tables import Cell, Table
+
+__all__ = [
+    "Found",
+    "attempts_table",
+    "differences_table",
+    "dominant_table",
+    "gains_table",
+    "ordered",
+    "start_table",
+]
+
+_SHOWN = 3
+"""Errors that a cell names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was run, divided by what it is for."""
+
+    every: Arms
+    compared: Arms
+    twice: Arms
+    """One recipe, trained with two seeds."""
+
+
+def ordered(every: Arms) -> Found:
+    """The arms that are compared, and those that measure noise."""
+    compared = {start: {name: runs for name, runs in given.items() if name != TWICE} for start, given in every.items()}
+    twice = {start: {name: given[name] for name in given if name == TWICE} for start, given in every.items()}
+    return Found(every, compared, {start: given for start, given in twice.items() if given})
+
+
+def gains_table(arms: Arms, *, name: str, simulated: bool) -> Table:
+    """The audited gain of every arm, and what the run itself promised."""
+    rows: list[tuple[Cell, ...]] = []
+    for start, given in arms.items():
+        for runs in given.values():
+            gain = runs.known(lambda one: one.gain)
+            row: list[Cell] = [start, runs.name, 100.0 * runs.mean(lambda one: one.begun.worth.audit)]
+            row += [gain.value, gain.low, gain.high]
+            row += [runs.known(lambda one: one.exact_gain).estimate] if simulated else []
+            row += [runs.known(lambda one: one.select_gain).estimate]
+            row += [runs.known(lambda one: one.overstatement, unit=2.0).estimate]
+            row.append(100.0 * runs.mean(lambda one: float(one.is_start)))
+            rows.append(tuple(row))
+    return Table(
+        name=name,
+        title="Every arm: what the audit says of its final",
+        note=(
+            f"{'A simulation. ' if simulated else ''}Points; `low` and `high` are the 95 % t interval over seeds of "
+            "the audited gain over the start, ± is one standard error. `select gain`: on the tasks that decide, as the "
+            "run reports it; `overstatement` is that minus the audited gain."
+            + (" `exact`: the expectation on the same audit tasks, known here." if simulated else "")
+        ),
+        columns=(
+            *("start", "arm", "start's audit, %", "audited gain", "low", "high"),
+            *(("exact gain",) if simulated else ()),
+            *("select gain", "overstatement", "nothing improved, %"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def differences_table(arms: Arms, *, name: str) -> Table:
+    """Full minus every other arm that is run from both starts."""
+    starts = [start for start in STARTS if start in arms]
+    others = [one for one in arms[starts[0]] if one != FULL and all(one in arms[start] for start in starts)]
+    lead = lead_of(arms, others)
+    rows: list[tuple[Cell, ...]] = []
+    for other in others:
+        plain, exact = difference(arms, FULL, other), difference(arms, FULL, other, exact_audit)
+        each = [(arms[start][FULL].values(audit) - arms[start][other].values(audit)).mean() for start in starts]
+        told = (lead.p_values.get(other), exact.estimate)
+        rows.append((other, plain.value, plain.low, plain.high, *told, *(100.0 * float(one) for one in each)))
+    return Table(
+        name=name,
+        title="Full minus every other arm",
+        note=(
+            "Points of the audited score at equal budget, paired over seeds, mean of the starts; `low` and `high` are "
+            "the plain 95 % t interval, `p` is adjusted by Holm's rule for all rows (C1 to C3 have a family of their "
+            "own). Below zero the other arm is ahead."
+        ),
+        columns=("other arm", "full minus it", "low", "high", "p", "exact", *starts),
+        rows=tuple(rows),
+    )
+
+
+def attempts_table(arms: Arms, *, name: str, simulated: bool) -> Table:
+    """How attempts ended, and what was spent."""
+    rows: list[tuple[Cell, ...]] = []
+    for start, given in arms.items():
+        for runs in given.values():
+            if runs.arm.of:
+                continue
+            wasted = runs.known(lambda one: one.trail.wasted_share).estimate
+            rows.append(
+                (
+                    *(start, runs.name, runs.mean(lambda one: float(len(one.trail.attempts)))),
+                    *(runs.mean(lambda one: float(one.trail.count("accepted"))), runs.mean(_evaluated)),
+                    runs.mean(lambda one: float(one.trail.count("preflight_failed"))),
+                    runs.mean(lambda one: float(one.trail.failed - one.trail.count("preflight_failed"))),
+                    *(wasted, runs.mean(lambda one: one.trail.spent_s)),
+                )
+            )
+    return Table(
+        name=name,
+        title="Attempts, and wasted spend",
+        note=(
+            "Means of a run. `measured`: attempts with a model that was put to the gate; `failed otherwise`: void or "
+            "missing data, a training that died. `wasted`: percent of all processor seconds that went into attempts "
+            "which left the model as it was; ± is one standard error over seeds."
+            + (" Seconds are simulated for trainings." if simulated else "")
+        ),
+        columns=(
+            *("start", "arm", "attempts", "accepted", "measured", "failed preflight", "failed otherwise"),
+            *("wasted, %", "spent, s"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _evaluated(one: Result) -> float:
+    return float(one.trail.count(*EVALUATED))
+
+
+def dominant_table(arms: Arms, *, name: str) -> Table:
+    """The dominant error of each round, over seeds."""
+    longest = max(len(one.trail.dominant) for given in arms.values() for runs in given.values() for one in runs.results)
+    rows = [
+        (start, runs.name, *(_dominant(runs, at) for at in range(longest)))
+        for start, given in arms.items()
+        for runs in given.values()
+        if not runs.arm.of
+    ]
+    return Table(
+        name=name,
+        title="The dominant error, round by round",
+        note=(
+            "The first fault of most failures on the diagnosis tasks at the beginning of a round: percent of the seeds "
+            "that have such a round, the commonest first, and how many have it where not all do."
+        ),
+        columns=("start", "arm", *(f"round {at + 1}" for at in range(longest))),
+        rows=tuple(rows),
+    )
+
+
+def _dominant(runs: ArmRuns, at: int) -> str | None:
+    codes = Counter(one.trail.dominant[at] for one in runs.results if len(one.trail.dominant) > at)
+    if not codes:
+        return None
+    common = sorted(codes.items(), key=lambda one: (-one[1], one[0]))[:_SHOWN]
+    told = ", ".join(f"{code} {100 * count / codes.total():.0f}" for code, count in common)
+    return told if codes.total() == len(runs.results) else f"{told} (of {codes.total()})"
+
+
+def start_table(arms: Arms, *, name: str) -> Table:
+    """What becomes of the final where the start does not compete."""
+    rows: list[tuple[Cell, ...]] = []
+    for start, given in arms.items():
+        for runs in given.values():
+            if not runs.arm.of:
+                continue
+            kept, below = given[runs.arm.of], [one for one in runs.results if below_start(one)]
+            chance = share(len(below), len(runs.results))
+            lost = 100.0 * float(np.mean([one.gain for one in below])) if below else None
+            rows.append(
+                (
+                    *(start, runs.name, chance.value, chance.low, chance.high, lost),
+                    *(runs.known(lambda one: one.gain).estimate, kept.known(lambda one: one.gain).estimate),
+                    100.0 * kept.mean(lambda one: float(one.is_start)),
+                    100.0 * kept.mean(lambda one: float(one.select_gain < 0.0)),
+                )
+            )
+    return Table(
+        name=name,
+        title="The final without the start, and with it",
+        note=(
+            "The same models, chosen from without the start (the paper) and with it. `below`: percent of the runs "
+            "whose final is worse than the start on audit (exactly where that is known, else measured), with its "
+            "Wilson interval, and the audited gain of those runs in points. `nothing improved`: the start itself is "
+            "the final, which is a result and ends with exit code 0."
+        ),
+        columns=(
+            *("start", "arm", "below the start, %", "low", "high", "gain where below"),
+            *(
+                "audited gain",
+                "audited gain with the start",
+                "nothing improved with it, %",
+                "below on select with it, %",
+            ),
+        ),
+        rows=tuple(rows),
+    )

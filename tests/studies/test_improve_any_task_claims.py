@@ -1,0 +1,235 @@
+"""The claims of `heldout bench improve_any_task`, on results made by hand so that the right verdict is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from heldout.studies.improve_any_task.arms import (
+    ARMS,
+    AS_DIAGNOSED,
+    FIXED,
+    FULL,
+    MIXTURE,
+    NO_PREFLIGHT,
+    RANDOM_FOCAL,
+    RANDOM_STRATEGY,
+    WITHOUT_START,
+    arms_of,
+)
+from heldout.studies.improve_any_task.claims import claims_of
+from heldout.studies.improve_any_task.measuring import Worth
+from heldout.studies.improve_any_task.plans import Start
+from heldout.studies.improve_any_task.reading import Noise, Round, Trail
+from heldout.studies.improve_any_task.runs import Final, Result
+from heldout.studies.improve_any_task.summaries import ArmRuns, Arms, share
+from heldout.studies.improve_any_task.tables import dominant_table, gains_table, start_table
+from heldout.studies.improve_any_task.training_noise import noise_table
+from heldout.studies.results import Claim, ClaimVerdict
+
+SEEDS = 12
+KEPT = {"copy": 0.9, "reverse": 0.9, "sort": 0.9}
+
+
+@dataclass(frozen=True)
+class Made:
+    """An arm by hand: fractions of one, the start at 0.3 on both audit and select."""
+
+    audit: float = 0.6
+    select: float = 0.6
+    first: float = 0.45
+    wasted: float = 0.0
+    dominant: Sequence[str] = ("stop", "count")
+    retain: Mapping[str, float] = field(default_factory=lambda: KEPT)
+    spread: float = 0.01
+    """From seed to seed, so that there is something to test with."""
+    shipped: float | None = None
+    """What the final would be on audit without the start."""
+
+
+def _final(audit: float, select: float, retain: Mapping[str, float]) -> Final:
+    return Final(worth=Worth(weights=f"{audit:.6f}", audit=audit, exact=audit, retain=retain), select=select)
+
+
+def _results(made: Made, start: Start, *, shift: int) -> tuple[Result, ...]:
+    found = []
+    for seed in range(SEEDS):
+        moved = made.spread * np.sin(seed * (1.0 + shift))
+        rounds = [Round(number=at + 1, dominant=code, status="accepted") for at, code in enumerate(made.dominant)]
+        rounds.append(Round(number=9, dominant="", status="rejected", cpu_s=100.0 * made.wasted + moved))
+        final = _final(made.audit + moved, made.select, made.retain)
+        found.append(
+            Result(
+                seed=seed,
+                start=start,
+                config_digest="made",
+                begun=_final(0.3, 0.3, KEPT),
+                final=final,
+                without_start=final if made.shipped is None else _final(made.shipped, 0.2, KEPT),
+                first=_final(made.first, 0.4, KEPT).worth,
+                trail=Trail(rounds=tuple(rounds), spent_s=100.0),
+            )
+        )
+    return tuple(found)
+
+
+def _arms(starts: Sequence[Start] = ("base", "instruct"), **changed: Made) -> Arms:
+    """Every arm equal but for those that are named (by variable names of the arms' module, in small letters)."""
+    names = {
+        **{"full": FULL, "fixed": FIXED, "mixture": MIXTURE, "as_diagnosed": AS_DIAGNOSED},
+        **{"random_focal": RANDOM_FOCAL, "random_strategy": RANDOM_STRATEGY, "no_preflight": NO_PREFLIGHT},
+        "without_start": WITHOUT_START,
+    }
+    given = {names[key]: made for key, made in changed.items()}
+    return {
+        start: {
+            name: ArmRuns(name, arm, _results(given.get(name, Made()), start, shift=at))
+            for at, (name, arm) in enumerate(ARMS.items())
+        }
+        for start in starts
+    }
+
+
+def _claim(arms: Arms, name: str) -> Claim:
+    return next(one for one in claims_of(arms, "a") if one.id == name)
+
+
+def test_every_claim_of_the_specification_is_judged_once() -> None:
+    assert [one.id for one in claims_of(_arms(), "a")] == [f"C{number}" for number in range(1, 9)]
+
+
+@pytest.mark.parametrize(("name", "arm"), [("C1", "random_focal"), ("C2", "random_strategy")])
+def test_a_module_that_matters_and_one_that_does_harm(name: str, arm: str) -> None:
+    worse, same, better = (_claim(_arms(**{arm: Made(audit=audit)}), name) for audit in (0.5, 0.6, 0.7))
+    assert worse.verdict is ClaimVerdict.REPRODUCED
+    assert worse.number == pytest.approx(10.0, abs=0.5)
+    assert same.verdict is ClaimVerdict.UNDECIDED
+    assert better.verdict is ClaimVerdict.NOT_REPRODUCED
+
+
+def test_no_preflight_must_lose_and_waste() -> None:
+    both = _claim(_arms(no_preflight=Made(audit=0.5, wasted=0.4)), "C3")
+    loses = _claim(_arms(no_preflight=Made(audit=0.5)), "C3")
+    wastes = _claim(_arms(no_preflight=Made(audit=0.7, wasted=0.4)), "C3")
+    assert both.verdict is ClaimVerdict.REPRODUCED
+    assert "higher by +40.0" in both.sentence
+    assert loses.verdict is not ClaimVerdict.REPRODUCED
+    assert wastes.verdict is ClaimVerdict.NOT_REPRODUCED
+
+
+def test_the_dominant_error_changes_in_most_runs_or_in_none() -> None:
+    assert _claim(_arms(), "C4").verdict is ClaimVerdict.REPRODUCED
+    never = _claim(_arms(full=Made(dominant=("stop", "stop"))), "C4")
+    assert never.verdict is ClaimVerdict.NOT_REPRODUCED
+    assert never.number == 0.0
+    assert "base: stop (12 of 12)" in never.sentence
+
+
+def test_a_fixed_recipe_stalls_where_it_gains_little_after_its_first_acceptance() -> None:
+    stalls = _claim(_arms(fixed=Made(audit=0.46)), "C5")
+    keeps_up = _claim(_arms(fixed=Made(audit=0.56)), "C5")
+    assert stalls.verdict is ClaimVerdict.REPRODUCED
+    assert keeps_up.verdict is ClaimVerdict.NOT_REPRODUCED  # below full, and yet more than half of what it gains later
+
+
+def test_the_page_says_whether_the_mixture_wins() -> None:
+    wins, loses, equal = (_claim(_arms(mixture=Made(audit=audit)), "C5").sentence for audit in (0.8, 0.4, 0.6))
+    assert "at once wins in this world" in wins
+    assert "does not win here" in loses
+    assert "not told apart from full" in equal
+
+
+def test_the_chance_to_ship_a_loss_is_that_from_the_start_that_is_hardest_to_improve() -> None:
+    never = _claim(_arms(), "C6")
+    assert never.number == 0.0
+    assert never.verdict is ClaimVerdict.UNDECIDED  # of 12 runs: less than one in a hundred cannot be told
+    arms = dict(_arms())
+    full = _results(Made(audit=0.3, select=0.3, spread=0.0, shipped=0.2), "trained", shift=0)
+    shipped = tuple(one.model_copy(update={"final": one.without_start}) for one in full)
+    arms["trained"] = {
+        FULL: ArmRuns(FULL, ARMS[FULL], full),
+        WITHOUT_START: ArmRuns(WITHOUT_START, ARMS[WITHOUT_START], shipped),
+    }
+    often = _claim(arms, "C6")
+    assert often.number == 100.0
+    assert often.verdict is ClaimVerdict.REPRODUCED
+    assert "from trained 12 of 12" in often.sentence
+    assert "in 0 of" in often.sentence
+
+
+def test_a_final_below_the_start_on_select_refutes_the_half_about_the_start_in_the_pool() -> None:
+    assert _claim(_arms(full=Made(select=0.2)), "C6").verdict is ClaimVerdict.NOT_REPRODUCED
+
+
+def test_deciding_on_the_diagnosed_tasks_overstates_more_or_less() -> None:
+    more, less = (_claim(_arms(as_diagnosed=Made(select=select)), "C7") for select in (0.7, 0.5))
+    assert more.verdict is ClaimVerdict.REPRODUCED
+    assert more.number == pytest.approx(10.0, abs=0.5)
+    assert less.verdict is ClaimVerdict.NOT_REPRODUCED
+
+
+def test_one_skill_that_falls_is_found_and_small_falls_do_not_count() -> None:
+    assert "0 of" in _claim(_arms(), "C8").sentence
+    lost = _claim(_arms(mixture=Made(retain={**KEPT, "reverse": 0.7})), "C8")
+    assert lost.verdict is ClaimVerdict.REPRODUCED
+    assert lost.number == pytest.approx(-20.0)
+    assert "`reverse` in `mixture at once`" in lost.sentence
+
+
+def test_arms_that_were_not_run_have_no_claim() -> None:
+    few = {start: {name: given[name] for name in (FULL, RANDOM_STRATEGY)} for start, given in _arms().items()}
+    assert [one.id for one in claims_of(few, "b")] == ["C2", "C4", "C8"]
+
+
+def test_one_seed_decides_nothing() -> None:
+    def first(runs: ArmRuns) -> ArmRuns:
+        return ArmRuns(runs.name, runs.arm, runs.results[:1])
+
+    one = {start: {name: first(runs) for name, runs in given.items()} for start, given in _arms().items()}
+    by_id = {claim.id: claim for claim in claims_of(one, "a")}
+    assert all(by_id[name].verdict is ClaimVerdict.UNDECIDED for name in ("C1", "C2", "C3", "C5", "C7", "C8"))
+    assert by_id["C5"].number is None
+
+
+# ---- tables
+
+
+def test_the_table_of_gains_holds_what_the_run_promised_beside_what_the_audit_found() -> None:
+    table = gains_table(_arms(full=Made(audit=0.5, select=0.8, spread=0.0)), name="gains", simulated=True)
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert (row["start"], row["arm"]) == ("base", FULL)
+    assert row["audited gain"] == pytest.approx(20.0)
+    assert row["overstatement"].value == pytest.approx(30.0)  # type: ignore[union-attr]
+
+
+def test_the_table_of_dominant_errors_counts_the_seeds_of_each_round() -> None:
+    table = dominant_table(_arms(), name="dominant")
+    assert table.columns == ("start", "arm", "round 1", "round 2")
+    assert table.rows[0] == ("base", FULL, "stop 100", "count 100")
+
+
+def test_the_table_of_the_start_has_the_loss_of_runs_below_it() -> None:
+    arms = _arms(without_start=Made(audit=0.2, spread=0.0))
+    row = dict(zip((table := start_table(arms, name="start")).columns, table.rows[0], strict=True))
+    assert row["below the start, %"] == 100.0
+    assert row["gain where below"] == pytest.approx(-10.0)
+
+
+def test_training_noise_is_what_flips_alone_do_not_explain() -> None:
+    made = _results(Made(), "base", shift=0)
+    noisy = tuple(one.model_copy(update={"noise": Noise(n=100, difference=0.2, flips=0.2)}) for one in made)
+    arm = arms_of("base")["one recipe trained twice"]
+    table = noise_table({"base": {"one recipe trained twice": ArmRuns("twice", arm, noisy)}}, name="n", simulated=True)
+    _, pairs, tasks, both, flips, alone, left = table.rows[0]
+    assert (pairs, tasks, flips) == (12, 100.0, pytest.approx(20.0))
+    assert both == pytest.approx(100 * 0.2 / np.sqrt(2))
+    assert alone == pytest.approx(100 * np.sqrt(0.2 / 100 / 2))
+    assert left == pytest.approx(np.sqrt(both**2 - alone**2))  # type: ignore[operator]
+
+
+def test_a_share_of_nothing_is_not_known() -> None:
+    assert np.isnan(share(0, 0).value)
+    assert share(3, 12).value == 25.0
