@@ -32,6 +32,7 @@ OPTIONS: Mapping[str, tuple[str, str]] = {
     "options of the loop `skill_frontier`": ("heldout.loops.skills.options", "FrontierOptions"),
     "options of the loop `merged_patches`": ("heldout.loops.skills.options", "MergedOptions"),
     "options of the loop `gepa`": ("heldout.loops.skills.options", "GepaOptions"),
+    "options of the loop `improve_any_task`": ("heldout.loops.weights.options", "ImproveOptions"),
     "gate.options of `repairs_over_regressions`": (
         "heldout.gates.repairs_over_regressions",
         "RepairsOverRegressionsOptions",
@@ -40,17 +41,26 @@ OPTIONS: Mapping[str, tuple[str, str]] = {
     "tasks.options of `questions`": ("heldout.worlds.questions.source", "QuestionsOptions"),
     "tasks.options of `repair`": ("heldout.worlds.repair.source", "RepairOptions"),
     "tasks.options of `tables`": ("heldout.worlds.tables.source", "TablesOptions"),
+    "tasks.options of `formats`": ("heldout.worlds.formats.source", "FormatsOptions"),
+    "tasks.options of `ifeval`": ("heldout.benchmarks.ifeval", "IfevalOptions"),
+    "tasks.options of `aime`": ("heldout.benchmarks.aime", "AimeOptions"),
     "tasks.options of `spreadsheetbench`": ("heldout.benchmarks.spreadsheetbench", "SpreadsheetOptions"),
     "tasks.options of `swe`": ("heldout.benchmarks.swe", "SweOptions"),
     "tasks.options of `harbor`": ("heldout.benchmarks.harbor", "HarborOptions"),
     "solver.options of `tool_loop`": ("heldout.harness.loop_settings", "ToolLoopOptions"),
     "solver.options of `skilled`": ("heldout.skills.harness", "SkilledOptions"),
+    "solver.options of `completion`": ("heldout.harness.completion", "CompletionOptions"),
     "solver.model.options of `openai:MODEL`": ("heldout.models.openai_compatible", "OpenAIOptions"),
     "solver.model.options of `anthropic:MODEL`": ("heldout.models.anthropic", "AnthropicOptions"),
+    "solver.model.options of `local:FOLDER` and `pocket:NAME`": (
+        "heldout.models.local_transformers",
+        "TransformersOptions",
+    ),
     "solver.model.options of `smollm2`": ("heldout.models.smollm2", "SmolLM2Options"),
     "solver.model.options of `simulated`": ("heldout.models.simulated", "SimulatedOptions"),
     "solver.model.options of `simulated_coder`": ("heldout.worlds.repair.coder", "CoderOptions"),
     "solver.model.options of `simulated_tables`": ("heldout.worlds.tables.worker", "TableWorkerOptions"),
+    "solver.model.options of `simulated_formats`": ("heldout.worlds.formats.learner", "FormatsLearnerOptions"),
     "improver.options of `demonstrations`": ("heldout.improvers.demonstrations", "DemonstrationsOptions"),
     "improver.options of `rewrite`": ("heldout.improvers.rewrite", "RewriteOptions"),
     "improver.options of `simulated`": ("heldout.improvers.simulated", "SimulatedImproverOptions"),
@@ -58,6 +68,8 @@ OPTIONS: Mapping[str, tuple[str, str]] = {
     "improver.options of `llm`": ("heldout.improvers.llm.settings", "LlmOptions"),
     "improver.options of `skill_catalog`": ("heldout.improvers.skill_catalog", "SkillCatalogOptions"),
     "improver.options of `skill_llm`": ("heldout.improvers.skill_llm.settings", "SkillLlmOptions"),
+    "improver.options of `training_catalog`": ("heldout.improvers.training_catalog", "TrainingCatalogOptions"),
+    "improver.options of `training_llm`": ("heldout.improvers.training_llm.settings", "TrainingLlmOptions"),
 }
 """Title to the module and class of what a built-in takes as options."""
 

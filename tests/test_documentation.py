@@ -37,7 +37,11 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SKILLS = (ROOT / "docs" / "skills.md").read_text(encoding="utf-8")
 AGENTS = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
-PAGES = ("README.md", "examples/README.md", "docs/agents.md", "docs/config.md", "docs/commands.md", "CONTRIBUTING.md")
+TRAINING = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+PAGES = (
+    *("README.md", "examples/README.md", "docs/agents.md", "docs/training.md", "docs/config.md", "docs/commands.md"),
+    "CONTRIBUTING.md",
+)
 
 APPEARS_LATER = {"results/winners_curse/README.md"}
 """Written by `heldout bench`, not by hand."""
@@ -67,6 +71,7 @@ README_COMMANDS = [
     *commands((ROOT / "examples/README.md").read_text(encoding="utf-8")),
     *commands(AGENTS),
     *commands(SKILLS),
+    *commands(TRAINING),
 ]
 
 
@@ -142,6 +147,7 @@ class TestReadme:
 
     def test_its_sentences_name_commands_that_exist(self, help_pages: dict[tuple[str, ...], str]) -> None:
         named = [*named_commands(README), *named_commands(AGENTS), *named_commands(SKILLS)]
+        named += named_commands(TRAINING)
         assert len(named) > 10
         for words in named:
             command_of(words, help_pages)
@@ -257,7 +263,7 @@ class TestNumbers:
         interaction = claims["C2", "a"]
         assert interaction["verdict"] == "undecided"
         value, low, high = (float(interaction[key]) for key in ("number", "low", "high"))
-        assert f"{value:+.1f} points (−{-low:.1f} to {high:+.1f}), over 100 seeds" in README
+        assert f"{value:+.1f} points (−{-low:.1f} to {high:+.1f}), over 100 seeds" in " ".join(README.split())
 
     def test_the_claims_of_the_study_of_gso(self) -> None:
         with (ROOT / "results" / "gso" / "claims.csv").open(encoding="utf-8", newline="") as lines:
@@ -267,6 +273,17 @@ class TestNumbers:
         assert learning["verdict"] == "reproduced"
         value, low, high = (float(learning[key]) for key in ("number", "low", "high"))
         assert f"+{value:.1f} points to the start guide (+{low:.1f} to +{high:.1f})" in " ".join(README.split())
+
+    def test_the_step_on_smollm2(self) -> None:
+        folder = ROOT / "results" / "smollm2_sft"
+        with (folder / "gains.csv").open(encoding="utf-8", newline="") as lines:
+            (audit,) = [row for row in csv.DictReader(lines) if row["role"] == "audit"]
+        with (folder / "cost.csv").open(encoding="utf-8", newline="") as lines:
+            (total,) = [row for row in csv.DictReader(lines) if row["purpose"] == "total"]
+        gain, low, high = (float(audit[key]) for key in ("gain", "low", "high"))
+        minutes = float(total["processor seconds"]) / 60
+        said = f"+{gain:.1f} points on audit (+{low:.1f} to +{high:.1f}), for {minutes:.0f} minutes of one core"
+        assert said in " ".join(README.split())
 
     def test_the_verse_figures(self, shared_data: Path) -> None:
         (words,) = [words for words in README_COMMANDS if "verse_outcomes" in words[-1]]

@@ -20,6 +20,7 @@ from heldout.benchmarks import HarborSource
 from heldout.benchmarks.harbor_folder import HarborReference
 from heldout.config import RunConfig, config_digest, load_config, read_toml
 from heldout.sandbox import make_sandboxes
+from heldout.studies.smollm2_sft.study import missing_model
 from heldout.studies.winners_curse.real_model import RealPlan
 from heldout.tasks import load_grader
 from heldout.testing.scripted_server import ScriptedReply, ScriptedServer, SeenRequest
@@ -238,6 +239,35 @@ class TestTheResearcher:
             for seed in (0, 1):
                 answer = heldout("show", f"{rule}-{seed}", folder=tmp_path)
                 assert answer["spend"]["evaluations"] <= 1500
+
+
+class TestTheTrainer:
+    """The whole run is `heldout bench smollm2_sft`; `tests/studies` compares the two configs."""
+
+    @pytest.mark.usefixtures("examples")
+    def test_the_step_on_smollm2_is_planned_from_its_file(self, tmp_path: Path) -> None:
+        answer = heldout("run", "examples/smollm2_sft.toml", "--dry-run", folder=tmp_path)
+        assert answer["config"]["options"]["train"]["method"] == "lora"
+        assert answer["config"]["tasks"]["audit"] == 200
+        assert answer["plan"]["proposals"] == 1
+
+    @pytest.mark.slow
+    @pytest.mark.model
+    @pytest.mark.usefixtures("examples")
+    def test_a_small_step_on_the_real_model(self, tmp_path: Path) -> None:
+        if why := missing_model():
+            pytest.skip(why)
+        sizes = ("tasks.train=6", "tasks.select=4", "tasks.audit=4", "tasks.reports.retain=3", "noise.tasks=1")
+        answer = heldout(
+            *("run", "examples/smollm2_sft.toml", "--out", "r", *sizes, "solver.model.max_tokens=12"),
+            *("options.preflight.enabled=false", "options.train.steps=3", "options.train.batch=2"),
+            folder=tmp_path,
+        )
+        assert answer["simulated"] is False
+        (training,) = answer["training"]["rounds"][0]["trainings"]
+        assert training["error"] is None
+        assert training["steps"] == len(training["losses"]) == 3
+        assert answer["spend"]["by_purpose"]["training"]["cpu_s"] > 0
 
 
 class TestTheAuditor:
