@@ -30,6 +30,7 @@ from heldout.store.weights import weights_digest
 from heldout.workbench import Opening, resume, run
 
 PHASES = (
+    world.DOCTORED,
     world.rounds(4),
     {"options": {"training_noise": True, "retain": {"floor": -60.0}}},
 )
@@ -46,7 +47,7 @@ def ends_of(lines: list[bytes], *, every: bool) -> list[int]:
     steps = [(at + 1, kind) for at, kind in enumerate(kinds)]
     ends = set(dict(reversed([(kind, at) for at, kind in steps])).values()) | {0}
     if every:
-        ends |= {at for at, kind in steps if kind != "outcome"} | {at for at, _ in steps[1::37]}
+        ends |= {at for at, kind in steps if kind != "outcome"} | {at for at, _ in steps[1::60]}
     return sorted(ends - {len(lines)})
 
 
@@ -59,9 +60,17 @@ def test_a_kill_after_any_event_and_a_resume_give_the_same_run_and_the_same_weig
     assert statuses == ["contaminated", "preflight_failed", "accepted", "accepted"]
     for kept in ends_of(whole.events.read_bytes().splitlines(keepends=True), every=every):
         copy = cut(whole, kept, tmp_path / f"killed-{kept}")
+        done = trainings_in(copy)
+        world.JOBS.clear()
         resume(Opening(copy.path, command="again", resume=True))
         same_run(whole, copy)
+        assert len(world.JOBS) == trainings_in(whole) - done, "a training was done twice"
         shutil.rmtree(copy.path)
+
+
+def trainings_in(folder: RunFolder) -> int:
+    """Full trainings and short ones on record."""
+    return len(of_kind(folder, "training")) + sum(data["stage"] == "b" for data in of_kind(folder, "preflight"))
 
 
 @pytest.mark.slow
