@@ -255,6 +255,18 @@ class TestSimulatedWorker:
         assert "SIMULATION: 'simulated_tables' is a simulated writer" in err
         assert len(read_skill_folder(Path("mine")).head.metadata["guide"]) >= 8
 
+    @pytest.mark.parametrize("name", ["simulated_tables:again", "simulated_tables:"])
+    def test_a_name_with_a_suffix_is_the_simulation_all_the_same(
+        self, heldout: Run, world: RunFolder, name: str
+    ) -> None:
+        """It is handed the answer key, as in a run, without which it would know no task."""
+        item = next(iter(load_source(world.load_config().tasks).items()))
+        Path("own.txt").write_text(item.input + "\n")
+        code, out, err = heldout("compile-skill", "r", "own.txt", "--out", "mine", "--model", name, "--json")
+        assert code == 0, err
+        assert json.loads(out)["simulated"] is True
+        assert "SIMULATION: 'simulated_tables' is a simulated writer" in err
+
     def test_of_any_other_task_it_knows_nothing_and_says_so(self, heldout: Run, world: RunFolder) -> None:
         del world
         code, _, err = heldout("compile-skill", "r", "task")

@@ -29,7 +29,7 @@ from heldout.improvers.strategies import load_library
 from heldout.improvers.training_catalog import TrainingCatalog
 from heldout.improvers.training_repair import settings_of
 from heldout.improvers.training_roles import Recipe, Research
-from heldout.records import Spend, TrainTask
+from heldout.records import Spend
 from heldout.store.training_events import WeighedStrategy
 from heldout.testing.object_graph import reached
 from heldout.training import OptimiserSettings, TrainConfig
@@ -241,9 +241,7 @@ class TestResearch:
         assert found.chosen == "alpha"
 
     def test_training_on_references_needs_references(self) -> None:
-        bare = tuple(
-            failed(number, "wrong", task=TrainTask(id=f"t{number}", input="x", reference="")) for number in range(5)
-        )
+        bare = tuple(failed(number, "wrong", solution="") for number in range(5))
         view = research_view(focal="wrong", clusters=(cluster("wrong", 50),), failures=bare)
         found = catalog().research(view)
         assert found.chosen is None

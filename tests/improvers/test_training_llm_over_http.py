@@ -115,7 +115,7 @@ def test_a_script_of_the_model_runs_in_the_sandbox_and_its_examples_come_back() 
     with serving([building(script=WRITES)]) as (improver, _):
         recipe = improver.build(build_view(strategy="my_idea", repair=1)).recipe
     tasks = [failed.task for failed in FAILURES]
-    pairs = run_data_script(recipe.script, tasks, sandbox=Bubblewrap(), count=3, seed=1)
+    pairs = run_data_script(recipe.script, tasks, solutions={}, sandbox=Bubblewrap(), count=3, seed=1)
     assert pairs[0] == Pair(prompt="Write list 0. Again.", completion="right 0")
     assert len(pairs) == 3
 

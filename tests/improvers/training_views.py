@@ -71,6 +71,7 @@ def failed(number: int, *faults: str, **changes: Any) -> Failed:
         "faults": faults or ("stop",),
         "feedback": f"feedback {number}",
         "measures": {"stopped": 0.0 if "stop" in faults else 1.0, "tokens_out": 24.0},
+        "solution": f"right {number}",
     }
     return Failed(**{**given, **changes})
 

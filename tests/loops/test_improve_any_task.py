@@ -430,3 +430,15 @@ def test_the_store_holds_what_the_lineage_names(tmp_path: Path) -> None:
         assert store.ancestry(weights)[-1] == start_weights(folder)
     on_disk = {path.name for path in folder.weights.iterdir() if path.is_dir()}
     assert on_disk == named, "weights of short runs were left behind"
+
+
+@pytest.mark.parametrize("keep", ["all", "finalists"])
+def test_weights_of_models_that_lost_may_be_deleted_and_stay_on_record(tmp_path: Path, keep: str) -> None:
+    over = ({"gate": {"kind": "weights_world:Never"}, "options": {"keep_weights": keep}}, rounds(2))
+    folder = play(tmp_path, "end", "mixture", over=over)
+    children = [one["weights"] for one in of_kind(folder, "training")]
+    store = WeightsStore(folder.weights)
+    there = [(store.root / digest).is_dir() for digest in (start_weights(folder), *children)]
+    assert there == [True, *[keep == "all"] * 2]
+    assert {store.ancestry(digest)[-1] for digest in children} == {start_weights(folder)}
+    assert finished(world.finish_again(folder))["final"] == finished(folder)["start"]

@@ -212,3 +212,38 @@ def test_a_stopped_run_that_decides_on_train_keeps_what_it_found(tmp_path: Path)
     done = finished(folder)
     assert attempts(folder)[0]["status"] == "accepted"
     assert (done["status"], done["final"]) == ("stopped", world.head(folder))
+
+
+@pytest.mark.parametrize("keep_start", [True, False])
+def test_a_stopped_run_chooses_its_final_by_the_rules_of_one_that_ended(tmp_path: Path, keep_start: bool) -> None:
+    """One child, which the gate rejected: the start wins over it, and the paper's rule leaves the start out."""
+    over = ({"gate": {"kind": "weights_world:Never"}, "budget": {"evaluations": 180}}, rounds(9))
+    config = world.start(tmp_path, "end", "mixture", over=(*over, {"options": {"keep_start": keep_start}}))
+    folder = world.finish(config, tmp_path / "run")
+    done = finished(folder)
+    assert [one["status"] for one in attempts(folder)] == ["rejected"]
+    assert done["status"] == "stopped"
+    assert of_kind(folder, "selected") == [], "it may go on with a larger budget"
+    assert done["final"] == (done["start"] if keep_start else attempts(folder)[0]["candidate"])
+
+
+def test_a_training_that_would_pass_the_limit_on_accelerators_fails_its_preflight(tmp_path: Path) -> None:
+    """Sixty steps of 0.6 s would take 36 s on each of two accelerators."""
+
+    def on_two(_job: TrainingJob, fitted: Fitted | None) -> Fitted | None:
+        if fitted is None:
+            return None
+        spend = fitted.spend.model_copy(update={"wall_s": 9.0, "gpu_s": 18.0})
+        return fitted.model_copy(update={"spend": spend, "seconds_per_step": 0.6})
+
+    def found(limit: float) -> tuple[str, str]:
+        over = (DOCTORED, {"budget": {"gpu_s": limit}, "options": {"preflight": {"repairs": 0}}}, UNAUDITED)
+        config = world.start(tmp_path, "mixture", over=over)
+        world.DOINGS.append(on_two)
+        folder = world.finish(config, tmp_path / f"run-{limit:g}")
+        return attempts(folder)[0]["status"], attempts(folder)[0]["reason"]
+
+    status, reason = found(18.0 + 72.0)
+    assert status == "preflight_failed"
+    assert reason.startswith("time: 36")
+    assert found(18.0 + 1.25 * 72.0 + 1.0)[0] == "accepted"

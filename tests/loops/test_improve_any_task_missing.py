@@ -12,7 +12,7 @@ import weights_world as world
 from weights_world import DOCTORED, OUT, attempts, finished, of_kind, play, rounds
 
 from heldout.errors import SetupError, StoreError, TaskError, TrainingError
-from heldout.models.base import Reply
+from heldout.models.base import DAMAGED_WEIGHTS, Reply
 from heldout.records import Candidate, Task
 from heldout.store import RunFolder
 from heldout.tasks import load_tasks
@@ -86,6 +86,18 @@ class TestGoingMissing:
         folder = world.finish(config, tmp_path / "run")
         assert [one["status"] for one in attempts(folder)] == ["not_measured", "not_measured"]
         assert "not one diagnosis task could be measured" in attempts(folder)[0]["reason"]
+
+    @pytest.mark.parametrize(("error", "status"), [(DAMAGED_WEIGHTS, "training_failed"), ("away", "not_measured")])
+    def test_weights_that_cannot_answer_are_the_recipes_own_fault(
+        self, tmp_path: Path, error: str, status: str
+    ) -> None:
+        config = world.start(tmp_path, "mixture", over=(OUT, {"options": {"preflight": {"enabled": False}}}))
+        select = {task.id for task in load_tasks(config.tasks).select}
+        out = only_children(select, [])
+        world.OUTAGES.append(lambda candidate, task: error if out(candidate, task) else "")
+        folder = world.finish(config, tmp_path / "run")
+        assert [one["status"] for one in attempts(folder)] == [status]
+        assert finished(folder)["final"] == finished(folder)["start"]
 
 
 class TestClosedRoles:

@@ -24,7 +24,8 @@ TASKS = (*(task(number) for number in range(10)), *(task(number, "b") for number
 
 def request(count: int = 100, **changes: Any) -> BuildRequest:
     """For twelve failures of two families, unless told otherwise."""
-    return BuildRequest(**{"count": count, "seed": 3, "failures": TASKS, **changes})
+    given = {"count": count, "seed": 3, "failures": TASKS, **changes}
+    return BuildRequest(**{"solutions": {one.id: one.reference for one in given["failures"]}, **given})
 
 
 def test_references_gives_every_failure_once_with_its_answer_and_its_task() -> None:
@@ -49,9 +50,16 @@ def test_failures_are_balanced_over_families_and_take_turns() -> None:
 
 
 @pytest.mark.parametrize("name", ["train:references", "train:failures"])
-def test_without_any_reference_there_is_nothing_to_train_on(name: str) -> None:
-    with pytest.raises(ImproverError, match="none of 1 failed train tasks has a reference answer"):
+def test_without_any_known_answer_there_is_nothing_to_train_on(name: str) -> None:
+    with pytest.raises(ImproverError, match="none of 1 failed train tasks has a known answer"):
         load_builder(name)(request(failures=(task(1, reference=" "),)))
+
+
+@pytest.mark.parametrize("name", ["train:references", "train:failures"])
+def test_what_is_learned_is_the_answer_and_not_the_rule_of_the_grader(name: str) -> None:
+    rule = task(1, reference='{"rules": ["at most five words"]}')
+    pairs = load_builder(name)(request(failures=(rule, task(2)), solutions={rule.id: " Four words will do. "}))
+    assert [(pair.task, pair.completion) for pair in pairs] == [(rule.id, "Four words will do.")]
 
 
 def test_params_are_checked() -> None:

@@ -100,7 +100,14 @@ def test_invariant_1_a_builder_that_leaks_the_tasks_is_voided_and_an_honest_one_
     train = {task.id for task in tasks.train}
 
     def built(name: str, **params: object) -> tuple[Example, ...]:
-        request = BuildRequest(count=200, seed=5, failures=tasks.train, params=params, source_options={"items": 400})
+        request = BuildRequest(
+            count=200,
+            seed=5,
+            failures=tasks.train,
+            solutions=tasks.train_solutions(),
+            params=params,
+            source_options={"items": 400},
+        )
         return examples_of_pairs(load_builder(name)(request), builder=name, train=train)
 
     leaked = admit(built("formats:leak"), index)
@@ -112,6 +119,8 @@ def test_invariant_1_a_builder_that_leaks_the_tasks_is_voided_and_an_honest_one_
     references = admit(built("train:references"), index)
     assert not references.voided
     assert {one.provenance.role for one in references.kept} == {"train"}
+    graded = {tasks.grade(one.provenance.task, one.completion) for one in references.kept}
+    assert graded == {1.0}, "the answers, not the records that the grader reads"
 
 
 @pytest.mark.parametrize("role", ["select", "audit", "retain", "test", "unknown", ""])

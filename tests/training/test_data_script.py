@@ -21,6 +21,7 @@ FAILURES = tuple(
     TrainTask(id=f"t{number}", input=f"Say \u2028{number}.", reference=f"ünï {number}", family="say")
     for number in range(3)
 )
+SOLUTIONS = {"t1": "It is 1."}
 SMALL = Limits(wall_s=5.0, cpu_s=3.0, memory_mb=256, processes=8, file_mb=2, disk_mb=4, output_bytes=4096)
 """Tight, so that hostile scripts end soon."""
 
@@ -39,7 +40,9 @@ with open("examples.jsonl", "w", encoding="utf-8") as out:
 
 def run(script: str, *, count: int = 5, seed: int = 7, limits: Limits = SMALL) -> tuple[Pair, ...]:
     """The script in the real sandbox."""
-    return run_data_script(script, FAILURES, sandbox=Bubblewrap(), count=count, seed=seed, limits=limits)
+    return run_data_script(
+        script, FAILURES, solutions=SOLUTIONS, sandbox=Bubblewrap(), count=count, seed=seed, limits=limits
+    )
 
 
 def writes(text: str) -> str:
@@ -58,6 +61,17 @@ def test_a_script_reads_the_failures_and_its_examples_come_back() -> None:
     assert {pair.completion for pair in pairs} <= {"ünï 0", "ünï 1", "ünï 2"}
     assert pairs[4].prompt.endswith("(4)")
     assert {(pair.task, pair.score) for pair in pairs} == {("", None)}
+
+
+def test_a_script_reads_an_answer_that_is_right_where_one_is_known() -> None:
+    script = (
+        "import json\n"
+        "rows = [json.loads(row) for row in open('train.jsonl', encoding='utf-8').read().split('\\n') if row]\n"
+        "with open('examples.jsonl', 'w') as file:\n"
+        "    for row in rows:\n"
+        "        print(json.dumps({'prompt': row['id'], 'completion': row['solution'] or 'unknown'}), file=file)\n"
+    )
+    assert [pair.completion for pair in run(script)] == ["unknown", "It is 1.", "unknown"]
 
 
 def test_an_odd_escape_is_no_fault_and_no_warning_of_ours() -> None:
@@ -175,7 +189,7 @@ if os.path.exists({str(Path(__file__).resolve())!r}) or "HELDOUT_SECRET" in os.e
 )
 def test_what_is_no_script_is_told_before_a_sandbox_is_opened(script: str, fault: str) -> None:
     with pytest.raises(ImproverError, match=fault):
-        run_data_script(script, FAILURES, sandbox=Closed(), count=1, seed=0)
+        run_data_script(script, FAILURES, solutions={}, sandbox=Closed(), count=1, seed=0)
 
 
 class Closed:
@@ -193,5 +207,5 @@ class Closed:
 def test_without_a_sandbox_nothing_runs_and_the_script_is_not_to_blame(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     with pytest.raises(SandboxError, match="no sandbox starts here"):
-        run_data_script(f"open({str(mark)!r}, 'w')", FAILURES, sandbox=Closed(), count=1, seed=0)
+        run_data_script(f"open({str(mark)!r}, 'w')", FAILURES, solutions={}, sandbox=Closed(), count=1, seed=0)
     assert not mark.exists()

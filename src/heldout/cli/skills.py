@@ -84,7 +84,7 @@ def _writer(config: RunConfig, name: str | None) -> Model:
     elif name is not None:
         settings = ModelConfig(name=name)
     with boundary(SetupError, f"the model {settings.name!r} cannot be made"):
-        if settings.name in SIMULATIONS:
+        if settings.name.partition(":")[0] in SIMULATIONS:
             return make_model(settings, answer_key=answer_key(load_source(config.tasks).items()))
         return guard_model(make_model(settings))
 

@@ -38,6 +38,8 @@ class Failed:
     """What the grader says of the answer."""
     measures: Mapping[str, float] = field(default_factory=dict)
     """`stopped` (0 or 1), `tokens_out`, …"""
+    solution: str = ""
+    """An answer that is right, where one is known: a reference may be the grader's rule instead."""
 
 
 @dataclass(frozen=True, slots=True)

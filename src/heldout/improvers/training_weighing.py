@@ -53,7 +53,7 @@ _VARIANTS = 2
 """How often a rejected strategy is tried again on one model, with more data each time."""
 _MOST_EXAMPLES = 16_384
 _NEEDS_ANSWERS = "train:"
-"""Builders that train on the reference answers of failed train tasks."""
+"""Builders that train on the right answers of failed train tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _hindrance(row: WeighedStrategy, view: ResearchView) -> tuple[Hindrance, str
     if row.fits <= 0.0:
         return "fit", f"does not fit {view.focal!r}"
     if not row.data_available:
-        return "data", "needs reference answers of failed train tasks, and there are none"
+        return "data", "needs right answers of failed train tasks, and none is known"
     too_long = _too_long(row.cost_s, view)
     if too_long:
         return "budget", too_long
@@ -177,7 +177,7 @@ def _too_long(cost_s: float, view: ResearchView) -> str:
 def _has_data(strategy: Strategy, view: ResearchView) -> bool:
     if not strategy.recipe.builder.startswith(_NEEDS_ANSWERS):
         return True
-    return any(failed.task.reference for failed in view.failures)
+    return any(failed.solution.strip() for failed in view.failures)
 
 
 def _overhead(strategy: Strategy, assets: Sequence[Asset]) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from heldout.loops.base import Edits, Found
-from heldout.loops.session import Session
+from heldout.loops.session import Session, unscored
 from heldout.loops.weights.beginning import begin
 from heldout.loops.weights.deciding import add_child, decide, measure_training_noise
 from heldout.loops.weights.diagnosing import attribute
@@ -34,11 +34,12 @@ class ImproveAnyTask:
     options_model: ClassVar[type[ImproveOptions]] = ImproveOptions
     edits: ClassVar[Edits] = "weights"
     _found: Found | None = None
+    _search: WeightsSearch | None = None
 
     def run(self, start: Candidate) -> Found:
         """Measure the start, know the noise, then rounds of diagnosis, direction and execution; the final selection."""
         options = read_options(ImproveOptions, self.session.config.options, where="the loop 'improve_any_task'")
-        search = begin(self.session, start, options)
+        search = self._search = begin(self.session, start, options)
         for number in range(1, self.session.config.search.generations + 1):
             guard(search, number)
             attempt = self._round(search, number)
@@ -50,8 +51,13 @@ class ImproveAnyTask:
         return self._found
 
     def found(self, start: Candidate) -> Found:
-        """The final selection, or for a run that stopped early the head, if it beats the start on select."""
-        return self._found or Found(*best_so_far(self.session, start))
+        """The final selection; for a run that stopped early, from what was measured until then."""
+        if self._found is not None:
+            return self._found
+        if self._search is None:
+            first = self.session.start or unscored(start)
+            return Found(first, first)
+        return Found(*best_so_far(self._search))
 
     def _round(self, search: WeightsSearch, number: int) -> AttemptEnded:
         """Evaluate and attribute, direct, build and climb the ladder (steps 1 to 5a and b)."""

@@ -8,7 +8,10 @@ from typing import Any, Literal, Protocol
 from heldout.records import Record
 from heldout.store.weights import WeightsStore
 
-__all__ = ["Message", "Model", "Reply", "Request", "ToolCall", "ToolSpec", "WeightsModel"]
+__all__ = ["DAMAGED_WEIGHTS", "Message", "Model", "Reply", "Request", "ToolCall", "ToolSpec", "WeightsModel"]
+
+DAMAGED_WEIGHTS = "the model's logits are not finite numbers: its weights are damaged"
+"""What a model that serves weights says of weights that cannot answer; no other error is about the weights."""
 
 
 class ToolSpec(Record):

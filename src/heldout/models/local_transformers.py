@@ -280,7 +280,9 @@ def _decode(checkpoint: Checkpoint, ids: Sequence[int]) -> str:
 
 
 def _reply(checkpoint: Checkpoint, prompt: Sequence[int], drawn: Sampled, stop: Sequence[str]) -> Reply:
-    text = _decode(checkpoint, drawn.ids)
+    # Not every end token is marked as special, and none is part of the answer.
+    ended = bool(drawn.ids) and drawn.ids[-1] in checkpoint.end_ids
+    text = _decode(checkpoint, drawn.ids[:-1] if ended else drawn.ids)
     cuts = [place for place in (text.find(one) for one in stop) if place >= 0]
     return Reply(
         text=text[: min(cuts)] if cuts else text,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from heldout.errors import ModelError
+from heldout.models.base import DAMAGED_WEIGHTS
 from heldout.models.checkpoints import Checkpoint
 from heldout.models.decoding import Decoder
 
@@ -110,7 +111,7 @@ def _sample_batch(
     ]
     decoder = Decoder(checkpoint, prompts)
     if not torch.isfinite(decoder.logits).all():
-        raise ModelError("the model's logits are not finite numbers: its weights are damaged")
+        raise ModelError(DAMAGED_WEIGHTS)
     live, draws = every, torch.empty(0)
     for step in range(max(row.room for row in every)):
         if step % _DRAWS == 0 and settings.temperature > 0.0:

@@ -32,7 +32,9 @@ class BuildRequest(Record):
     """Examples wanted; a builder may return fewer."""
     seed: int = 0
     failures: tuple[TrainTask, ...] = ()
-    """Train tasks that the parent failed, with their right answers."""
+    """Train tasks that the parent failed, with what the grader knows of them."""
+    solutions: Mapping[str, str] = Field(default_factory=dict)
+    """By id of these tasks, an answer that is right, where one is known."""
     params: Mapping[str, Any] = Field(default_factory=dict)
     """Arguments of the builder itself."""
     source_seed: int = 0

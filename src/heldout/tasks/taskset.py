@@ -12,7 +12,14 @@ from heldout.tasks.base import Item
 from heldout.tasks.environment import Environment
 from heldout.tasks.graders import CheckedGrader, load_grader
 from heldout.tasks.roles import OpenRole, SealedRole, SealedTask, text_digest
-from heldout.tasks.sources import environment_of, load_source, read_items, solution_text_of
+from heldout.tasks.sources import (
+    environment_of,
+    has_solutions,
+    load_source,
+    read_items,
+    solution_of,
+    solution_text_of,
+)
 from heldout.tasks.splitting import divide
 
 __all__ = ["TaskSet", "load_tasks"]
@@ -83,6 +90,16 @@ class TaskSet:
         source = load_source(self.config)
         items = read_items(source, name=self.config.source)
         return tuple(solution_text_of(source, item) for item in items if item.id in self.references)
+
+    def train_solutions(self) -> Mapping[str, str]:
+        """An answer that is right for each train task, as a solver would give it; none where the source knows none,
+        or where the answer is what an agent leaves in a work folder."""
+        source = load_source(self.config)
+        if not has_solutions(source) or self.environment is not None:
+            return {}
+        train = {task.id for task in self.train}
+        items = read_items(source, name=self.config.source)
+        return {item.id: solution_of(source, item) for item in items if item.id in train}
 
     def open_role(self, name: str) -> OpenRole:
         """Read the bodies of a sealed role from the source again; `TaskError` where the source has changed."""

@@ -1,4 +1,4 @@
-"""Data builders for any task set whose references are answers, and one that joins several builders."""
+"""Data builders for any task set whose right answers are known, and one that joins several builders."""
 
 from __future__ import annotations
 
@@ -50,27 +50,27 @@ class CombinedParams(Record):
 
 
 def references(request: BuildRequest) -> Sequence[Pair]:
-    """`train:references`: every failed train task once, with its reference answer, in an order drawn by the seed."""
+    """`train:references`: every failed train task once, with its right answer, in an order drawn by the seed."""
     _params(ReferencesParams, request, "train:references")
-    tasks = _answered(request.failures)
+    tasks = _answered(request)
     Random(f"train:references {request.seed}").shuffle(tasks)
-    return [_pair(task) for task in tasks[: request.count]]
+    return [_pair(task, request) for task in tasks[: request.count]]
 
 
 def failures(request: BuildRequest) -> Sequence[Pair]:
-    """`train:failures`: failed train tasks with their reference answers, one family after the other in turn, and of a
+    """`train:failures`: failed train tasks with their right answers, one family after the other in turn, and of a
     common family no more than `ratio` times as many as of the rarest."""
     params = _params(FailuresParams, request, "train:failures")
     rng = Random(f"train:failures {request.seed}")
     families: dict[str, list[TrainTask]] = {}
-    for task in _answered(request.failures):
+    for task in _answered(request):
         families.setdefault(task.family, []).append(task)
     for tasks in families.values():
         rng.shuffle(tasks)
     most = math.ceil(params.ratio * min(map(len, families.values())))
     turns = zip_longest(*(families[name][:most] for name in sorted(families)))
     picked = [task for turn in turns for task in turn if task is not None]
-    return [_pair(task) for task in picked[: request.count]]
+    return [_pair(task, request) for task in picked[: request.count]]
 
 
 def combined(request: BuildRequest) -> Sequence[Pair]:
@@ -105,19 +105,19 @@ def _built(part: Part, request: BuildRequest, count: int, *, seed: int) -> Seque
     return made
 
 
-def _answered(tasks: Sequence[TrainTask]) -> list[TrainTask]:
+def _answered(request: BuildRequest) -> list[TrainTask]:
     """Those with an answer to learn from, each once."""
-    found = {task.id: task for task in tasks if task.reference.strip()}
+    found = {task.id: task for task in request.failures if request.solutions.get(task.id, "").strip()}
     if not found:
         raise ImproverError(
-            f"none of {len(tasks)} failed train tasks has a reference answer to train on; take a builder of the task "
-            "set's own"
+            f"none of {len(request.failures)} failed train tasks has a known answer to train on; take a builder of the "
+            "task set's own"
         )
     return list(found.values())
 
 
-def _pair(task: TrainTask) -> Pair:
-    return Pair(prompt=task.input, completion=task.reference.strip(), task=task.id, score=1.0)
+def _pair(task: TrainTask, request: BuildRequest) -> Pair:
+    return Pair(prompt=task.input, completion=request.solutions[task.id].strip(), task=task.id, score=1.0)
 
 
 Params = TypeVar("Params", bound=Record)

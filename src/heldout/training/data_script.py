@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heldout.errors import ImproverError
@@ -43,6 +43,7 @@ def run_data_script(
     script: str,
     failures: Sequence[TrainTask],
     *,
+    solutions: Mapping[str, str],
     sandbox: Sandboxes,
     count: int,
     seed: int,
@@ -50,7 +51,8 @@ def run_data_script(
 ) -> tuple[Pair, ...]:
     """The first `count` examples that `python3 build.py COUNT SEED` writes to `examples.jsonl`.
 
-    The script finds `train.jsonl`: the failed train tasks as lines {"id", "input", "family", "reference"}. Each line
+    The script finds `train.jsonl`: the failed train tasks as lines {"id", "input", "family", "reference",
+    "solution"}, the last from `solutions` (an answer that is right, by task id; empty where none is known). Each line
     of its output is {"prompt": text, "completion": text}, both not blank. `ImproverError` for whatever is wrong with
     the script or a line, which it names; `SandboxError` where the sandbox itself failed, which says nothing of the
     script. It never runs outside a sandbox.
@@ -58,7 +60,8 @@ def run_data_script(
     fault = script_fault(script)
     if fault:
         raise ImproverError(fault)
-    rows = [task.model_dump(include={"id", "input", "family", "reference"}) for task in failures]
+    shown = {"id", "input", "family", "reference"}
+    rows = [task.model_dump(include=shown) | {"solution": solutions.get(task.id, "")} for task in failures]
     train = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
     scene = Scene(files={SCRIPT_FILE: script, TRAIN_FILE: train}, limits=limits)
     with sandbox.open(scene) as box:

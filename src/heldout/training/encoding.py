@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ __all__ = [
     "encode",
     "encode_all",
     "encode_prompt",
+    "end_texts",
 ]
 
 IGNORED = -100
@@ -30,7 +31,7 @@ class ChatTokenizer(Protocol):
 
     @property
     def eos_token(self) -> str | None:
-        """Text of the token that ends an assistant's turn."""
+        """Text of the tokenizer's end token; an assistant's turn may end with another one that the checkpoint lists."""
 
     @property
     def eos_token_id(self) -> int | None:
@@ -43,6 +44,9 @@ class ChatTokenizer(Protocol):
 
     def __call__(self, text: str, *, add_special_tokens: bool) -> Mapping[str, Any]:
         """`input_ids` and more of a text."""
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool, clean_up_tokenization_spaces: bool) -> str:
+        """The text of some tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +74,17 @@ class EncodedData:
     """Examples longer than `max_length`."""
 
 
-def encode(example: Example, tokenizer: ChatTokenizer, config: TrainConfig) -> Encoded:
+def encode(
+    example: Example, tokenizer: ChatTokenizer, config: TrainConfig, *, end_ids: Collection[int] = ()
+) -> Encoded:
     """The example's turns as token ids; loss is taken on the completion and its end token alone.
 
-    The prompt is what evaluation sends, token for token. Whatever the template writes after the end token is left out.
+    The prompt is what evaluation sends, token for token. The end token is the first one after the completion at which
+    evaluation stops: the tokenizer's own, or one of `end_ids`. Whatever the template writes after it is left out.
     Without `config.end_token`, or where the template writes none, the last id is the completion's. Nothing is cut at
     `max_length`. `SetupError` where the template does not render, or rewrites the prompt once there is an answer.
     """
-    prompt, target = _rendered(example, tokenizer, config)
+    prompt, target = _rendered(example, tokenizer, config, end_texts(tokenizer, end_ids))
     prompt_ids, ids = _ids(prompt, tokenizer), _ids(prompt + target, tokenizer)
     if ids[: len(prompt_ids)] != prompt_ids:
         # A merge across the border; in evaluation the answer begins after a finished prompt.
@@ -91,12 +98,14 @@ def encode_prompt(example: Example, tokenizer: ChatTokenizer, template: str | No
     return _ids(_render(_prompt_turns(example), tokenizer, template, answer=True), tokenizer)
 
 
-def encode_all(examples: Iterable[Example], tokenizer: ChatTokenizer, config: TrainConfig) -> EncodedData:
-    """Every example; those longer than `config.max_length` are dropped and counted.
+def encode_all(
+    examples: Iterable[Example], tokenizer: ChatTokenizer, config: TrainConfig, *, end_ids: Collection[int] = ()
+) -> EncodedData:
+    """Every example, as `encode` has it; those longer than `config.max_length` are dropped and counted.
 
     `SetupError` where nothing is left, or where no token of all that is left has a label.
     """
-    encoded = [encode(example, tokenizer, config) for example in examples]
+    encoded = [encode(example, tokenizer, config, end_ids=end_ids) for example in examples]
     if not encoded:
         raise SetupError("the data set is empty: there is nothing to train on")
     kept = tuple(one for one in encoded if len(one.ids) <= config.max_length)
@@ -118,7 +127,17 @@ def check_labels(sequences: Sequence[Encoded]) -> None:
         )
 
 
-def _rendered(example: Example, tokenizer: ChatTokenizer, config: TrainConfig) -> tuple[str, str]:
+def end_texts(tokenizer: ChatTokenizer, end_ids: Collection[int]) -> tuple[str, ...]:
+    """Texts of the tokens that end a turn: the tokenizer's own, then the others of `end_ids`."""
+    others = sorted(set(end_ids) - {tokenizer.eos_token_id})
+    with boundary(SetupError, f"the end tokens {others} that the checkpoint lists cannot be decoded"):
+        listed = [
+            tokenizer.decode([one], skip_special_tokens=False, clean_up_tokenization_spaces=False) for one in others
+        ]
+    return tuple(text for text in (tokenizer.eos_token, *listed) if text)
+
+
+def _rendered(example: Example, tokenizer: ChatTokenizer, config: TrainConfig, ends: Sequence[str]) -> tuple[str, str]:
     """Text of the prompt, and of what the model should write after it."""
     turns = _prompt_turns(example)
     prompt = _render(turns, tokenizer, config.template, answer=True)
@@ -129,17 +148,18 @@ def _rendered(example: Example, tokenizer: ChatTokenizer, config: TrainConfig) -
             f"the chat template cannot be trained with: the prompt that evaluation sends, {prompt[-60:]!r}, "
             f"is not the beginning of the whole conversation, {whole[:120]!r}"
         )
-    return prompt, _up_to_end(whole[len(prompt) :], example.completion, tokenizer, end_token=config.end_token)
+    return prompt, _up_to_end(whole[len(prompt) :], example.completion, ends, end_token=config.end_token)
 
 
-def _up_to_end(written: str, completion: str, tokenizer: ChatTokenizer, *, end_token: bool) -> str:
-    """The assistant's turn until its end token, with or without it."""
+def _up_to_end(written: str, completion: str, ends: Sequence[str], *, end_token: bool) -> str:
+    """The assistant's turn until the first of its end tokens, with or without it."""
     # Templates may trim an answer; the search begins behind it, since its text may hold the end token's.
     said = next((text for text in (completion, completion.strip()) if text and written.startswith(text)), "")
-    end = tokenizer.eos_token
-    place = written.find(end, len(said)) if end else -1
-    if end is None or place < 0:
+    found = [(place, end) for end in ends if (place := written.find(end, len(said))) >= 0]
+    if not found:
         return written if end_token else said or written
+    # Of two that begin at one place, such as a line break and two of them, the tokenizer reads the longer one.
+    place, end = min(found, key=lambda one: (one[0], -len(one[1])))
     return written[: place + len(end)] if end_token else written[:place]
 
 

@@ -21,6 +21,7 @@ from heldout.errors import SetupError, StoreError, boundary, need
 from heldout.store.weights import weights_digest
 from heldout.training.base import TrainingJob
 from heldout.training.metering import accidents
+from heldout.training.plain_tokenizer import end_ids_of
 from heldout.training.settings import LoraSettings
 
 __all__ = ["ADAPTERS", "BASE", "Loaded", "export_full", "load_parent", "parent_digest", "quiet", "write_weights"]
@@ -50,6 +51,11 @@ class Loaded:
     """The full checkpoint below it, which lends tokenizer, chat template and generation config."""
     base: str = ""
     """Digest of that checkpoint where adapters are trained."""
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """Tokens at which the trained model will stop."""
+        return end_ids_of(self.checkpoint, self.tokenizer)
 
 
 def load_parent(job: TrainingJob) -> Loaded:

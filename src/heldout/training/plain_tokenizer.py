@@ -19,6 +19,9 @@ from heldout.training.pocket_tokenizer import SPECIAL, TEMPLATE
 
 __all__ = ["CheckedTokenizer", "PlainTokenizer", "end_ids_of", "tokenizer_folder", "tokenizer_of"]
 
+_GENERATION_FILES = ("generation_config.json", "config.json")
+"""Where a checkpoint lists its end tokens; as in `transformers`, the second says it where the first is not there."""
+
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
 
 
@@ -28,9 +31,6 @@ class CheckedTokenizer(ChatTokenizer, Protocol):
     chat_template: Any
     all_special_tokens: Any
     """Texts of the tokens that no answer may hold."""
-
-    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool, clean_up_tokenization_spaces: bool) -> str:
-        """The text of some tokens."""
 
 
 class PlainTokenizer:
@@ -112,15 +112,9 @@ def tokenizer_of(folder: Path) -> CheckedTokenizer:
 
 
 def end_ids_of(folder: Path, tokenizer: ChatTokenizer) -> frozenset[int]:
-    """Ids at which generation stops: the tokenizer's end token, and those of `generation_config.json`."""
-    own = tokenizer.eos_token_id
-    ends = set() if own is None else {own}
-    file = tokenizer_folder(folder) / "generation_config.json"
-    if file.is_file():
-        with boundary(SetupError, f"{str(file)!r} cannot be read"):
-            found = json.loads(file.read_text(encoding="utf-8")).get("eos_token_id")
-        ends.update(found if isinstance(found, list) else [] if found is None else [found])
-    return frozenset(ends)
+    """Ids at which generation stops: the tokenizer's end token, and those that the checkpoint lists."""
+    listed = _listed_ends(tokenizer_folder(folder))
+    return frozenset(listed if tokenizer.eos_token_id is None else (*listed, tokenizer.eos_token_id))
 
 
 @lru_cache(maxsize=16)
@@ -131,6 +125,18 @@ def _compiled(template: str) -> Template:
 
 def _refuse(message: str) -> None:
     raise TemplateError(message)
+
+
+def _listed_ends(folder: Path) -> tuple[int, ...]:
+    file = next((folder / name for name in _GENERATION_FILES if (folder / name).is_file()), None)
+    if file is None:
+        return ()
+    with boundary(SetupError, f"the end tokens in {str(file)!r} cannot be read"):
+        told = json.loads(file.read_text(encoding="utf-8"))
+        # Of a model that reads more than text, the part that writes it has a config of its own.
+        found = [one.get("eos_token_id") for one in (told, told.get("text_config") or {})]
+        first = next((one for one in found if one is not None), ())
+        return tuple(int(one) for one in (first if isinstance(first, list | tuple) else [first]))
 
 
 def _has_tokenizer(folder: Path) -> bool:

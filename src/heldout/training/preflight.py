@@ -19,7 +19,7 @@ from heldout.models.base import Reply
 from heldout.records import Record, digest_of
 from heldout.store.training_events import Check, Preflighted
 from heldout.training.base import Fitted
-from heldout.training.encoding import IGNORED, Encoded, encode, encode_prompt
+from heldout.training.encoding import IGNORED, Encoded, encode, encode_prompt, end_texts
 from heldout.training.examples import Example
 from heldout.training.plain_tokenizer import CheckedTokenizer, end_ids_of, tokenizer_of
 from heldout.training.settings import TrainConfig
@@ -103,23 +103,24 @@ def stage_a(
     """
     options = options or PreflightOptions()
     tokenizer = tokenizer_of(parent)
+    end_ids = end_ids_of(parent, tokenizer)
     checks = [_check("data", bool(examples), f"{len(examples)} examples", "at least 1 example")]
     if not examples:
         return tuple(checks)
-    checks.append(_schema(examples, tokenizer))
+    checks.append(_schema(examples, (*tokenizer.all_special_tokens, *end_texts(tokenizer, end_ids))))
     shown = _spread(examples, options.examples)
     try:
-        encoded = [encode(example, tokenizer, config) for example in shown]
+        encoded = [encode(example, tokenizer, config, end_ids=end_ids) for example in shown]
     except SetupError as fault:
         return (*checks, _check("template", False, str(fault), "a chat template that renders every example"))
-    trial = _Trial(shown, encoded, tokenizer, config)
+    trial = _Trial(shown, encoded, tokenizer, config, end_ids)
     return (
         *checks,
         _same_template(trial, instruction),
         _round_trip(trial),
         _labels(trial),
-        _mask(trial, end_ids_of(parent, tokenizer)),
-        _end_token(trial, end_ids_of(parent, tokenizer)),
+        _mask(trial),
+        _end_token(trial),
         _length(trial, options.overlong),
     )
 
@@ -194,6 +195,8 @@ class _Trial:
     encoded: Sequence[Encoded]
     tokenizer: CheckedTokenizer
     config: TrainConfig
+    end_ids: frozenset[int]
+    """Tokens at which the evaluator stops."""
 
     def decoded(self, ids: Sequence[int]) -> str:
         """The text of some tokens, the special ones too."""
@@ -213,8 +216,7 @@ class _Trial:
         return _check(name, not faults, found, wanted)
 
 
-def _schema(examples: Sequence[Example], tokenizer: CheckedTokenizer) -> Check:
-    special = tuple(tokenizer.all_special_tokens)
+def _schema(examples: Sequence[Example], special: Sequence[str]) -> Check:
     faults = [(place, fault) for place, one in enumerate(examples) if (fault := _fault(one, special))]
     found = f"all {len(examples)} examples valid"
     if faults:
@@ -230,7 +232,7 @@ def _fault(example: Example, special: Sequence[str]) -> str:
         return "its completion is blank"
     if not example.provenance.task:
         return "its provenance names no task"
-    inside = [token for token in special if token and token in example.completion]
+    inside = [token for token in special if token.strip() and token in example.completion]
     return f"its completion holds the special token {inside[0]!r}" if inside else ""
 
 
@@ -250,7 +252,10 @@ def _same_template(trial: _Trial, instruction: str) -> Check:
         read = encoded.ids[: encoded.prompt_length]
         if read != sent:
             faults.append(f"training reads {trial.decoded(read)[:80]!r}, evaluation sends {trial.decoded(sent)[:80]!r}")
-        elif trial.config.template is not None and encoded.ids != encode(example, trial.tokenizer, own).ids:
+        elif (
+            trial.config.template is not None
+            and encoded.ids != encode(example, trial.tokenizer, own, end_ids=trial.end_ids).ids
+        ):
             faults.append(f"the answer is written as {trial.decoded(encoded.ids[len(read) :])[-80:]!r}")
     return trial.count("template", faults, wanted)
 
@@ -274,12 +279,12 @@ def _labels(trial: _Trial) -> Check:
     return trial.count("labels", faults, "loss is taken on at least one token of every example")
 
 
-def _mask(trial: _Trial, ends: frozenset[int]) -> Check:
+def _mask(trial: _Trial) -> Check:
     faults = []
     for example, encoded in zip(trial.examples, trial.encoded, strict=True):
         start = encoded.prompt_length
         prompt, answer = encoded.labels[:start], encoded.labels[start:]
-        learnt = answer[:-1] if answer and answer[-1] in ends else answer
+        learnt = answer[:-1] if answer and answer[-1] in trial.end_ids else answer
         text = trial.decoded([label for label in learnt if label != IGNORED])
         if any(label != IGNORED for label in prompt):
             faults.append(f"loss is taken on the prompt {example.prompt[:60]!r}")
@@ -288,14 +293,15 @@ def _mask(trial: _Trial, ends: frozenset[int]) -> Check:
     return trial.count("mask", faults, "loss is taken on the answer and its end token, and on nothing else")
 
 
-def _end_token(trial: _Trial, ends: frozenset[int]) -> Check:
+def _end_token(trial: _Trial) -> Check:
     """Whether what is learnt ends with a token at which the evaluator stops."""
     faults = [
         f"it ends with {trial.decoded(encoded.ids[-3:])!r}"
         for encoded in trial.encoded
-        if not encoded.labels or encoded.labels[-1] not in ends
+        if not encoded.labels or encoded.labels[-1] not in trial.end_ids
     ]
-    return trial.count("end token", faults, f"every answer ends with the unmasked token {trial.tokenizer.eos_token!r}")
+    ends = " or ".join(repr(text) for text in end_texts(trial.tokenizer, trial.end_ids))
+    return trial.count("end token", faults, f"every answer ends with the unmasked token {ends}")
 
 
 def _length(trial: _Trial, overlong: float) -> Check:

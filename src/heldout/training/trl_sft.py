@@ -52,7 +52,7 @@ def fine_tune(job: TrainingJob, watch: Watch) -> Fitted:
     with reproducible(job.seed), _other_generators():
         meter = Meter(accelerators=int(torch.cuda.is_available()))
         loaded = load_parent(job)
-        data = encode_all(job.examples, loaded.tokenizer, job.config)
+        data = encode_all(job.examples, loaded.tokenizer, job.config, end_ids=loaded.end_ids)
         steps = list(islice(steps_of(data, job.config, seed=job.seed), _last(job)))
         if job.config.packing:
             refuse_leaks(loaded.model, steps, loaded.model.device)

@@ -48,6 +48,7 @@ def failure_text(failed: Failed, *, limit: int) -> str:
         f"task: {clipped(failed.task.input, room)}",
         f"answer: {'none' if failed.answer is None else clipped(failed.answer, room)}",
         f"reference: {clipped(failed.task.reference, room)}" if failed.task.reference else "",
+        f"right answer: {clipped(failed.solution, room)}" if failed.solution not in ("", failed.task.reference) else "",
         f"grader: {clipped(failed.feedback, room)}" if failed.feedback else "",
     ]
     return "\n".join(line for line in lines if line)

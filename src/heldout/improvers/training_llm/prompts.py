@@ -97,7 +97,7 @@ _SCRIPT_RULES = """
 
 ## The script
 - One Python file, standard library only, no network, a minute of time. It is run as `python3 build.py COUNT SEED` in a
-  folder with `train.jsonl`: failed train tasks as lines {"id", "input", "family", "reference"}.
+  folder with `train.jsonl`: failed train tasks as lines {"id", "input", "family", "reference", "solution"}.
 - It writes `examples.jsonl`: COUNT lines {"prompt": "...", "completion": "..."}, as the task text would be and as the
   answer should be, both not blank, no end token. Every random choice comes from random.Random(SEED).
 - Make new tasks like those that failed, with answers that you compute; copying the failures teaches little."""

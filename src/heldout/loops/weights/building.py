@@ -138,25 +138,29 @@ def _examples(search: WeightsSearch, asked: Asked, recipe: Recipe) -> list[Examp
     """The recipe's own examples, then what is replayed against forgetting."""
     seed = step_seed(search.session.config.seed, asked.round, 1000)
     failures = tuple(failed.task for failed in asked.failures)
+    solutions = {failed.task.id: failed.solution for failed in asked.failures if failed.solution}
     replayed = round(recipe.count * recipe.replay)
     source = search.session.config.tasks
     request = BuildRequest(
         count=recipe.count - replayed,
         seed=seed,
         failures=failures,
+        solutions=solutions,
         params=recipe.params,
         source_seed=source.seed,
         source_options=source.options,
     )
     if recipe.script:
         sandboxes = search.sandboxes()
-        pairs = run_data_script(recipe.script, failures, sandbox=sandboxes, count=request.count, seed=seed)
+        pairs = run_data_script(
+            recipe.script, failures, solutions=solutions, sandbox=sandboxes, count=request.count, seed=seed
+        )
         found = _with_provenance(search, "script", pairs)
     else:
         found = _with_provenance(search, recipe.builder, _run(recipe.builder, request))
     if replayed:
         plain = replay_builder(source.source)
-        again = BuildRequest(count=replayed, seed=seed + 1, failures=failures)
+        again = BuildRequest(count=replayed, seed=seed + 1, failures=failures, solutions=solutions)
         found += _with_provenance(search, plain, _run(plain, again))
     return found
 

@@ -149,11 +149,14 @@ def _with_floor(search: WeightsSearch, child: Candidate, decision: Decision) -> 
     return decision.model_copy(update={"verdict": Verdict.REJECT, "reason": f"{decision.reason}; but {why}"})
 
 
-def keeps_abilities(search: WeightsSearch, candidate: Candidate) -> bool:
-    """Whether a model that no gate accepted may be final all the same: the floor holds for it too."""
+def keeps_abilities(search: WeightsSearch, candidate: Candidate, *, spent: bool = False) -> bool:
+    """Whether a model that no gate accepted may be final all the same: the floor holds for it too. Where the budget is
+    `spent` nothing is measured for that."""
     floor = search.options.retain.floor
     if floor is None:
         return True
+    if spent and search.session.recorder.find("abilities", candidate.digest, AbilitiesMeasured) is None:
+        return False
     worst = abilities(search, candidate).worst
     return worst is not None and 100.0 * worst >= floor
 

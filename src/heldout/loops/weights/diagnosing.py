@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -31,7 +31,9 @@ def attribute(search: WeightsSearch, number: int) -> Attributed:
     """Evaluate the head on the diagnosis tasks, cluster what fails, and ask the diagnostician."""
     session, head = search.session, search.head.candidate
     rows = diagnosis_sweep(search, head)
-    failures = tuple(_failed(search, *row) for row in rows if row[1].score is not None and row[1].score < 1.0)
+    failed = [row for row in rows if row[1].score is not None and row[1].score < 1.0]
+    solutions = session.tasks.train_solutions() if failed else {}
+    failures = tuple(_failed(search, *row, solutions) for row in failed)
     measured = [outcome for _, outcome, _ in rows if outcome.score is not None]
     clusters = cluster(failures, n=len(measured))
     recorded = session.recorder.find("diagnosis", str(number), Diagnosed)
@@ -70,7 +72,7 @@ def cluster(failures: Sequence[Failed], *, n: int) -> tuple[Cluster, ...]:
     )
 
 
-def _failed(search: WeightsSearch, task: TrainTask, outcome: Outcome, key: str) -> Failed:
+def _failed(search: WeightsSearch, task: TrainTask, outcome: Outcome, key: str, solutions: Mapping[str, str]) -> Failed:
     """The whole answer is in the trace; an episode that crashed left none."""
     session = search.session
     kept = session.traces.load(key)
@@ -79,7 +81,8 @@ def _failed(search: WeightsSearch, task: TrainTask, outcome: Outcome, key: str) 
     if outcome.measures.get("stopped", 1.0) < 1.0 and _STOP not in faults:
         faults = (_STOP, *faults)
     feedback = "" if answer is None else session.tasks.explain(task.id, answer)
-    return Failed(task, answer, faults or ("wrong",), feedback or outcome.error or "", outcome.measures)
+    said = feedback or outcome.error or ""
+    return Failed(task, answer, faults or ("wrong",), said, outcome.measures, solutions.get(task.id, ""))
 
 
 def _nothing_fails(view: DiagnosisView) -> Answered[Diagnosis]:

@@ -11,6 +11,7 @@ from heldout.improvers.training_roles import Asset, Recipe
 from heldout.loops.session import Scored
 from heldout.loops.weights.accounting import attempt_spend
 from heldout.loops.weights.state import Direction, Grounded, Prepared, WeightsSearch, weights_of
+from heldout.models.base import DAMAGED_WEIGHTS
 from heldout.records import Candidate, Decision, Verdict
 from heldout.store.training_events import AssetAdded, AttemptEnded, TrainingEnded, TrustedHash
 from heldout.training.trusted import TrustedParts, trusted_hash
@@ -70,7 +71,7 @@ def end_attempt(
         return recall(search, recorded)
     status, reason = _status(direction, grounded, trained, decision)
     if status == "undecided" and child is not None and child.mean is None:
-        status = "not_measured"  # the evaluator failed on every task: nothing is known about the recipe
+        status, reason = _unmeasured(search, child.candidate, reason)
     dataset = prepared.dataset if prepared is not None else None if grounded is None else grounded.dataset
     ended = AttemptEnded(
         round=direction.number,
@@ -86,6 +87,16 @@ def end_attempt(
         spend=attempt_spend(search, direction.number),
     )
     return recall(search, search.session.recorder.record("attempt", ended))
+
+
+def _unmeasured(search: WeightsSearch, child: Candidate, reason: str) -> tuple[str, str]:
+    """The evaluator failed on every task. Weights that it can do nothing with are the recipe's own fault; of any other
+    error nothing is known about the recipe."""
+    outcomes = search.session.engine.recorded.values()
+    errors = (one.error or "" for one in outcomes if one.candidate == child.digest)
+    if any(DAMAGED_WEIGHTS in error for error in errors):
+        return "training_failed", f"the training ended, but {DAMAGED_WEIGHTS}"
+    return "not_measured", reason
 
 
 def recall(search: WeightsSearch, ended: AttemptEnded) -> AttemptEnded:

@@ -45,6 +45,9 @@ class ImproveOptions(Record):
     """Offer builders and configs of completed trainings to later rounds."""
     keep_start: bool = True
     """The start competes in the final selection; False is the paper's rule (an ablation)."""
+    keep_weights: Literal["all", "finalists"] = "all"
+    """Checkpoints on disk once the search has ended: `finalists` deletes all but the start's, the head's and the
+    finalists'. Digests, origins and outcomes stay; what was deleted cannot be measured again."""
     retain: RetainOptions = RetainOptions()
     """Other abilities."""
     target_gain: float | None = Field(default=None, gt=0.0)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from heldout.errors import BoundaryError, BudgetExhausted, ModelError, SetupError, TrainingError
 from heldout.improvers.training_roles import Recipe
@@ -141,7 +142,7 @@ def _stage_b(search: WeightsSearch, attempt: _Attempt) -> Preflighted:
             run,
             lambda folder, count: _answers(search, attempt, folder, count),
             attempt.config,
-            limits=Limits(seconds=_seconds_left(search), memory_mb=options.memory_mb),
+            limits=Limits(seconds=_seconds_left(search, attempt.config, spend), memory_mb=options.memory_mb),
             options=options,
         )
     except (BoundaryError, BudgetExhausted) as fault:
@@ -220,11 +221,21 @@ def _preflighted(
     )
 
 
-def _seconds_left(search: WeightsSearch) -> float | None:
-    """What the projected seconds of a training may reach at most: it is reserved at somewhat more."""
-    ledger = search.session.ledger
-    lefts = [left for left in (ledger.left("wall_s"), ledger.left("cpu_s")) if left is not None]
-    return min(lefts) / CAREFUL if lefts else None
+def _seconds_left(search: WeightsSearch, config: TrainConfig, short: Spend) -> float | None:
+    """What the projected seconds of a training may reach at most: it is reserved at somewhat more, with a processor
+    for each of its processes and as many accelerators as the short run used."""
+    rates: tuple[tuple[Literal["wall_s", "cpu_s", "gpu_s"], float], ...] = (
+        ("wall_s", 1.0),
+        ("cpu_s", config.processes),
+        ("gpu_s", _accelerators(short)),
+    )
+    lefts = [(search.session.ledger.left(name), rate) for name, rate in rates]
+    seconds = [left / rate for left, rate in lefts if left is not None and rate > 0.0]
+    return min(seconds) / CAREFUL if seconds else None
+
+
+def _accelerators(short: Spend) -> float:
+    return short.gpu_s / short.wall_s if short.wall_s else 0.0
 
 
 def _projected(search: WeightsSearch, attempt: _Attempt) -> Spend:
@@ -232,9 +243,8 @@ def _projected(search: WeightsSearch, attempt: _Attempt) -> Spend:
     found = search.session.recorder.find("preflight", f"{attempt.number}/{attempt.repair}/b", Preflighted)
     if found is None or found.projected_s is None:
         return Spend()
-    accelerators = found.spend.gpu_s / found.spend.wall_s if found.spend.wall_s else 0.0
     return Spend(
         wall_s=found.projected_s,
         cpu_s=found.projected_s * attempt.config.processes,
-        gpu_s=found.projected_s * accelerators,
+        gpu_s=found.projected_s * _accelerators(found.spend),
     )
