@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import weights_world as world
@@ -247,3 +247,50 @@ def test_a_training_that_would_pass_the_limit_on_accelerators_fails_its_prefligh
     assert status == "preflight_failed"
     assert reason.startswith("time: 36")
     assert found(18.0 + 1.25 * 72.0 + 1.0)[0] == "accepted"
+
+
+class GoesOnTrainer(SimulatedTrainer):
+    """Its full trainings go on from a checkpoint of a killed process, which cost three seconds."""
+
+    dies: ClassVar[bool] = False
+
+    def spent(self, job: TrainingJob) -> Spend:
+        return Spend(cpu_s=3.0) if job.steps is None else Spend()
+
+    def fit(self, job: TrainingJob, watch: Watch) -> Fitted:
+        if job.steps is None and self.dies:
+            raise MemoryError
+        fitted = super().fit(job, watch)
+        if job.steps is not None:
+            return fitted
+        return fitted.model_copy(update={"resumed_from": 5, "spend": fitted.spend + self.spent(job)})
+
+
+class DiesAgainTrainer(GoesOnTrainer):
+    dies = True
+
+
+@pytest.mark.parametrize(("trainer", "status"), [("GoesOn", "accepted"), ("DiesAgain", "not_measured")])
+def test_invariant_7_what_a_killed_process_had_spent_on_a_training_counts_once(
+    tmp_path: Path, trainer: str, status: str
+) -> None:
+    """Also where the training that went on dies too."""
+    config = world.start(
+        tmp_path, "mixture", over=({"options": {"backend": f"{__name__}:{trainer}Trainer"}}, UNAUDITED)
+    )
+    with open_run(config, Opening(tmp_path / "run", command="test")) as opened:
+        load_loop(config.loop)(opened.session).run(opened.start)
+        spent = opened.session.ledger.spent["training"].cpu_s
+    folder = RunFolder(tmp_path / "run")
+    assert attempts(folder)[0]["status"] == status
+    assert stopped_before(folder)["spend"]["cpu_s"] == 3.0
+    own = of_kind(folder, "training")[0]["spend"]["cpu_s"]
+    assert spent == pytest.approx(3.0 + own)
+    assert attempts(folder)[0]["spend"]["cpu_s"] >= 3.0 + own
+    assert own == pytest.approx(0.0 if status == "not_measured" else 3.6, abs=0.05)
+
+
+def stopped_before(folder: RunFolder) -> Mapping[str, Any]:
+    """The event of the part that the killed process ran."""
+    (told,) = (data for data in of_kind(folder, "prepared") if data["key"].startswith("stopped/training/"))
+    return told

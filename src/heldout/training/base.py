@@ -87,3 +87,11 @@ class Foretelling(Protocol):
 
     def foretell(self, job: TrainingJob) -> Spend:
         """Exactly what `fit` will say that it spent."""
+
+
+class Resuming(Protocol):
+    """A trainer that goes on from a killed job's checkpoints, and says what was paid for them."""
+
+    def spent(self, job: TrainingJob) -> Spend:
+        """What the job had spent when its newest checkpoint was written; nothing where there is none. `fit` counts it
+        in what it says that it spent."""

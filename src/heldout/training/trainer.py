@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heldout.errors import need
+from heldout.records import Spend
 from heldout.training.base import Fitted, TrainingJob, Watch
 from heldout.training.launching import launch
 
@@ -19,9 +20,14 @@ class TransformersTrainer:
         if job.config.method == "lora":
             need("peft", extra="train")
         # Only here, since they import torch.
-        from heldout.training.checkpoints import spent
         from heldout.training.sft import fine_tune
 
         if job.config.processes > 1:
-            return launch("heldout.training.sft:fine_tune", job, watch, earlier=spent(job))
+            return launch("heldout.training.sft:fine_tune", job, watch, earlier=self.spent(job))
         return fine_tune(job, watch)
+
+    def spent(self, job: TrainingJob) -> Spend:
+        """See `Resuming.spent`."""
+        from heldout.training.checkpoints import spent
+
+        return spent(job)

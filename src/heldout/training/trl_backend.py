@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heldout.errors import need
+from heldout.records import Spend
 from heldout.training.base import Fitted, TrainingJob, Watch
 from heldout.training.launching import launch
 
@@ -20,8 +21,14 @@ class TrlTrainer:
             need("peft", extra="train")
         need("trl", extra="trl")
         # Only here, since they import torch.
-        from heldout.training.trl_sft import fine_tune, spent
+        from heldout.training.trl_sft import fine_tune
 
         if job.config.processes > 1:
-            return launch("heldout.training.trl_sft:fine_tune", job, watch, earlier=spent(job))
+            return launch("heldout.training.trl_sft:fine_tune", job, watch, earlier=self.spent(job))
         return fine_tune(job, watch)
+
+    def spent(self, job: TrainingJob) -> Spend:
+        """See `Resuming.spent`."""
+        from heldout.training.trl_sft import spent
+
+        return spent(job)

@@ -18,7 +18,7 @@ from heldout.store.events import Prepared as PreparedEvent
 from heldout.store.training_events import Preflighted, TrainingEnded
 from heldout.store.weights import WeightsOrigin
 from heldout.training import TRAINERS, Example, Fitted, TrainConfig, Trainer, TrainingJob, Watch
-from heldout.training.base import Foretelling
+from heldout.training.base import Foretelling, Resuming
 from heldout.training.metering import Meter, accidents
 from heldout.training.preflight import cleared, template_digest
 
@@ -115,6 +115,7 @@ def run_trainer(search: WeightsSearch, wanted: Fit) -> Fitted:
     where the same training is begun again on resume."""
     session, trainer = search.session, _trainer(search)
     job = _job(search, wanted)
+    _tell_earlier(search, wanted, trainer, job)
     bound = _bound(trainer, job, wanted)
     reservation = session.ledger.reserve(wanted.purpose, bound)
     wanted.work.mkdir(parents=True, exist_ok=True)
@@ -169,6 +170,31 @@ def _job(search: WeightsSearch, wanted: Fit) -> TrainingJob:
     )
 
 
+def _tell_earlier(search: WeightsSearch, wanted: Fit, trainer: Trainer, job: TrainingJob) -> None:
+    """A killed process put its part of this training on no record; it counts before anything is set aside."""
+    if not hasattr(trainer, "spent"):
+        return
+    with boundary(TrainingError, "the trainer raised when it was asked for what it had spent"):
+        earlier = cast(Resuming, trainer).spent(job)
+    untold = _less(earlier, _told(search, wanted))
+    if untold != Spend():
+        search.session.ledger.record(wanted.purpose, untold)
+        keep_stopped(search, wanted, untold)
+
+
+def _told(search: WeightsSearch, wanted: Fit) -> Spend:
+    """What is on record of the parts of this training that were stopped."""
+    prefix = stopped_key(wanted.purpose, wanted.work.name)
+    entries = search.session.recorder.prepared.items()
+    return sum((one.spend for key, one in entries if key.startswith(prefix)), start=Spend())
+
+
+def _less(whole: Spend, told: Spend) -> Spend:
+    """The seconds of `whole` that `told` lacks."""
+    rest = {name: max(0.0, value - getattr(told, name)) for name, value in whole if name.endswith("_s")}
+    return whole.model_copy(update=rest)
+
+
 def _until_now(meter: Meter, accelerators: float) -> Spend:
     """Of this process and of those that it started."""
     own = meter.spend()
@@ -177,15 +203,9 @@ def _until_now(meter: Meter, accelerators: float) -> Spend:
 
 
 def _not_yet_told(search: WeightsSearch, wanted: Fit, fitted: Fitted) -> Spend:
-    """What a training cost, without those earlier parts of it that are on record: it was stopped by a budget, and has
-    gone on from its checkpoint."""
-    prefix = stopped_key(wanted.purpose, wanted.work.name)
-    entries = search.session.recorder.prepared.items()
-    told = sum((one.spend for key, one in entries if key.startswith(prefix)), start=Spend())
-    if not fitted.resumed_from or told == Spend():
-        return fitted.spend
-    rest = {name: max(0.0, value - getattr(told, name)) for name, value in fitted.spend if name.endswith("_s")}
-    return fitted.spend.model_copy(update=rest)
+    """What a training cost, without those earlier parts of it that are on record: it was stopped by a budget or
+    killed, and has gone on from its checkpoint."""
+    return _less(fitted.spend, _told(search, wanted)) if fitted.resumed_from else fitted.spend
 
 
 def _accelerators(projected: Spend) -> float:
