@@ -274,6 +274,20 @@ class TestNumbers:
         value, low, high = (float(learning[key]) for key in ("number", "low", "high"))
         assert f"+{value:.1f} points to the start guide (+{low:.1f} to +{high:.1f})" in " ".join(README.split())
 
+    def test_the_claims_of_the_study_of_improve_any_task(self) -> None:
+        folder = ROOT / "results" / "improve_any_task"
+        with (folder / "claims.csv").open(encoding="utf-8", newline="") as lines:
+            claims = {(row["claim"], row["part"]): row for row in csv.DictReader(lines)}
+        assert claims["C1", "a"]["verdict"] == "reproduced"
+        assert claims["C1", "b"]["verdict"] == claims["C2", "b"]["verdict"] == "undecided"
+        value, low, high = (float(claims["C1", "a"][key]) for key in ("number", "low", "high"))
+        text = " ".join(README.split())
+        assert f"a random focal problem by +{value:.1f} points (+{low:.1f} to +{high:.1f})" in text
+        with (folder / "differences_pocket.csv").open(encoding="utf-8", newline="") as lines:
+            (mixture,) = [row for row in csv.DictReader(lines) if row["other arm"] == "mixture at once"]
+        value, low, high = (-float(mixture[key]) for key in ("full minus it", "high", "low"))
+        assert f"+{value:.1f} (+{low:.1f} to +{high:.1f})" in text
+
     def test_the_step_on_smollm2(self) -> None:
         folder = ROOT / "results" / "smollm2_sft"
         with (folder / "gains.csv").open(encoding="utf-8", newline="") as lines:

@@ -153,6 +153,8 @@ class TestResearch:
         table = rows(three().research(research_view(history=history)))
         assert table["alpha"].cost_s == pytest.approx(37.8 / 2)
         assert table["beta"].cost_s == pytest.approx(82.8 / 2)
+        twice = (ended(1, "gamma", "accepted", focal="wrapper", spend=took(16.0), noise_spend=took(7.0)),)
+        assert rows(three().research(research_view(history=twice)))["alpha"].cost_s == pytest.approx(37.8 / 2)
         cheap = (ended(1, "gamma", "preflight_failed", focal="wrapper", spend=took(0.5)),)
         assert rows(three().research(research_view(history=cheap)))["alpha"].cost_s == pytest.approx(37.8)
 

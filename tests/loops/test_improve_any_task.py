@@ -323,6 +323,25 @@ class TestRetainFloor:
 
 
 class TestNoise:
+    def test_the_gate_noise_accepts_nothing_while_the_second_training_dies(self, tmp_path: Path) -> None:
+        over = (DOCTORED, {"gate": {"kind": "noise"}, "options": {"training_noise": True}}, rounds(2))
+        config = world.start(tmp_path, "end", "mixture", over=over)
+        full: list[int] = []
+
+        def second_dies(job: TrainingJob, fitted: Fitted | None) -> Fitted | None:
+            if job.steps is None and fitted is not None:
+                full.append(1)
+                if len(full) == 2:
+                    raise TrainingError("the loss is not finite")
+            return None
+
+        world.DOINGS.append(second_dies)
+        first, second = attempts(world.finish(config, tmp_path / "run"))
+        assert first["status"] == "undecided"
+        assert "could not be trained twice" in first["reason"]
+        assert second["status"] == "accepted", "its own recipe was trained twice"
+        assert len(full) == 4
+
     def test_the_first_recipe_is_trained_twice_and_the_gate_noise_asks_for_more_than_both(self, tmp_path: Path) -> None:
         noisy = {"solver": {"model": {"options": {"learning": {"speed": 40.0, "noise": 8.0}}}}}
         over = (noisy, {"gate": {"kind": "noise"}, "options": {"training_noise": True}}, rounds(2))
@@ -352,6 +371,9 @@ class TestOptions:
         # p / (g/2)² = 0.2 / 0.02² = 500; and 2·√(0.2/32) = 15.8 points are what 32 tasks resolve.
         assert "set tasks.select to 500 or more, or options.target_gain to 15.8" in str(caught.value)
         assert play(tmp_path, "end", over=({"options": {"target_gain": 16.0}},), name="enough")
+        on_train = {"tasks": {"train": 20}, "options": {"target_gain": 16.0, "decide_on": "train"}}
+        with pytest.raises(SetupError, match=r"20 train tasks cannot.*set tasks\.train to"):
+            play(tmp_path, "end", over=(on_train,), name="train")
 
     def test_the_paper_decides_on_the_tasks_that_it_diagnoses(self, tmp_path: Path) -> None:
         folder = play(tmp_path, "end", "mixture", over=({"options": {"decide_on": "train"}}, rounds(2)))
@@ -442,3 +464,22 @@ def test_weights_of_models_that_lost_may_be_deleted_and_stay_on_record(tmp_path:
     assert there == [True, *[keep == "all"] * 2]
     assert {store.ancestry(digest)[-1] for digest in children} == {start_weights(folder)}
     assert finished(world.finish_again(folder))["final"] == finished(folder)["start"]
+
+
+def test_weights_that_a_final_descends_from_are_not_deleted(tmp_path: Path) -> None:
+    """Adapters stand on them: the head of round 1 is no finalist once round 2 was accepted."""
+    folder = play(tmp_path, "end", "mixture", over=(rounds(2), {"options": {"keep_weights": "finalists"}}))
+    assert [one["status"] for one in attempts(folder)] == ["accepted", "accepted"]
+    first, second = (one["weights"] for one in of_kind(folder, "training"))
+    store = WeightsStore(folder.weights)
+    assert store.ancestry(second) == (second, first, start_weights(folder))
+    assert all((store.root / digest).is_dir() for digest in store.ancestry(second))
+
+
+def test_the_second_training_of_a_recipe_is_told_apart_in_what_its_attempt_cost(tmp_path: Path) -> None:
+    """A simulated training takes 3.6 processor seconds, which no later attempt will take twice."""
+    folder = play(tmp_path, "mixture", "end", over=(rounds(2), {"options": {"training_noise": True}}))
+    first, second = attempts(folder)
+    assert first["noise_spend"]["cpu_s"] == pytest.approx(3.6, abs=0.3)
+    assert first["spend"]["cpu_s"] > 3.6 + first["noise_spend"]["cpu_s"]
+    assert second.get("noise_spend", {}).get("cpu_s", 0.0) == 0.0

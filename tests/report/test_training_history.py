@@ -22,10 +22,11 @@ from heldout.report import (
     training_history,
     verdict,
 )
+from heldout.report.training_history import trusted_of
 from heldout.report.training_page import gather_training
 from heldout.store import Index, Journal, RunFolder
 from heldout.store.events import RunFinished
-from heldout.store.training_events import AttemptEnded, Cluster, Diagnosed
+from heldout.store.training_events import AttemptEnded, Cluster, Diagnosed, TrustedHash
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +182,18 @@ def test_trusted_parts_are_unchanged_or_the_change_is_named(tmp_path: Path, run:
     assert training.trusted is not None
     assert training.trusted.sentence == "Trusted parts CHANGED (round 1: grader): the run is void from there on."
     assert training.trusted.sentence in found.notes
+
+
+def test_a_change_between_two_rounds_is_named_too() -> None:
+    digests = {"grader": "a"}
+    hashes = [
+        TrustedHash(round=1, moment="before", digests=digests),
+        TrustedHash(round=1, moment="after", digests=digests),
+        TrustedHash(round=2, moment="before", digests={"grader": "b"}, changed=("grader",)),
+    ]
+    trusted = trusted_of(hashes)
+    assert trusted is not None
+    assert trusted.sentence == "Trusted parts CHANGED (round 2: grader): the run is void from there on."
 
 
 @pytest.mark.parametrize(

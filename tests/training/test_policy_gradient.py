@@ -503,6 +503,11 @@ def test_what_cannot_work_is_told() -> None:
         trainer.update(PolicyTerm("policy", _rows(), LossSettings(kl=0.1)))
     with pytest.raises(SetupError, match="12 of 12 rows have no `sampler` log-probabilities; they are asked for"):
         trainer.update(PolicyTerm("policy", _rows(), LossSettings(mismatch=0.1)))
+    asked = [PolicyRow((1,), (2,), 1.0, sampler=(-1.0,))]
+    with pytest.raises(SetupError, match="a mismatch of the two is never found: set old = 'recompute'"):
+        PolicyTrainer(model, seed=0, optimiser=FAST, settings=UpdateSettings(old="sampler")).update(
+            PolicyTerm("policy", asked, LossSettings(mismatch=0.1))
+        )
     mixed = [PolicyRow((1,), (2,), 1.0, reference=(-1.0,)), PolicyRow((1,), (3,), -1.0)]
     with pytest.raises(SetupError, match="1 of 2 rows have no `reference` log-probabilities; others do"):
         trainer.update(PolicyTerm("policy", mixed, LossSettings(kl=0.1)))

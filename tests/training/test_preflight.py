@@ -226,6 +226,13 @@ def test_the_mean_of_the_last_five_losses_must_be_below_nine_tenths_of_the_first
     assert passed(stage_b(fitted(*flat), answers(32), TrainConfig(), options=PreflightOptions(loss_ratio=0.95)))
 
 
+def test_a_short_run_of_few_steps_compares_its_two_halves() -> None:
+    for losses in ((3.0, 2.0), (3.0, 2.9, 2.0, 2.1), (3.0, 3.0, 9.0, 2.0, 2.0)):
+        assert passed(stage_b(fitted(*losses), answers(32), TrainConfig())), losses
+    for losses in ((2.0,), (2.0, 1.9), (2.0, 2.0, 1.0, 1.9, 1.9)):
+        assert failing(stage_b(fitted(*losses), answers(32), TrainConfig())) == ["loss falls"], losses
+
+
 def test_a_parent_that_knows_its_data_needs_only_a_loss_that_does_not_climb() -> None:
     known = (0.2, 0.2, 0.2, 0.2, 0.2, *(0.25,) * 5)
     assert passed(stage_b(fitted(*known), answers(32), TrainConfig()))

@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from heldout.improvers.strategies import Library, Strategy
-from heldout.records import Spend
 from heldout.store.training_events import AttemptEnded
 
 __all__ = [
@@ -109,7 +108,7 @@ def pace(library: Library, history: Sequence[AttemptEnded]) -> float:
     ratios = []
     for one in history:
         strategy = library.get(base_id(one.strategy))
-        took = _seconds(one.spend)
+        took = _seconds(one)
         if strategy is not None and one.status in _RAN_WHOLE and took > 0.0:
             ratios.append(took / strategy.cost_s)
     return min(_SLOWEST, max(1.0 / _SLOWEST, statistics.median(ratios))) if ratios else 1.0
@@ -120,6 +119,7 @@ def base_id(strategy: str) -> str:
     return strategy.removesuffix(KEPT)
 
 
-def _seconds(spend: Spend) -> float:
-    """Of the scarcest thing that was used."""
-    return spend.gpu_s or spend.cpu_s or spend.wall_s
+def _seconds(attempt: AttemptEnded) -> float:
+    """Of the scarcest thing that was used, without a second training for the noise, which no other attempt has."""
+    name = next((name for name in ("gpu_s", "cpu_s", "wall_s") if getattr(attempt.spend, name)), "wall_s")
+    return float(getattr(attempt.spend, name) - getattr(attempt.noise_spend, name))

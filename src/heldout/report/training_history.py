@@ -14,7 +14,7 @@ from heldout.store.agent_events import FinalSelected
 from heldout.store.events import AuditOpened, CandidateAdded, Decided
 from heldout.store.training_events import TRAINING_PAYLOADS, AbilitiesMeasured, TrainingNoise, TrustedHash
 
-__all__ = ["Floor", "TrainingHistory", "Trusted", "training_history"]
+__all__ = ["Floor", "TrainingHistory", "Trusted", "training_history", "trusted_of"]
 
 _FLOOR = "options.retain.floor"
 """How the opening of a role for the floor begins (`AuditOpened.by`)."""
@@ -30,7 +30,7 @@ class Trusted:
     rounds: int
     """Rounds hashed on both sides."""
     changed: Mapping[int, tuple[str, ...]]
-    """Round to the parts that it changed; a run that has one is void."""
+    """Round to the parts that changed in it, or between the one before and it; a run that has one is void."""
 
     @property
     def sentence(self) -> str:
@@ -140,7 +140,7 @@ def training_history(connection: sqlite3.Connection, *, known: Means | None = No
         decides_on=_decides_on(decided, measured),
         noise=noises[-1] if noises else None,
         floor=_floor(connection),
-        trusted=_trusted(payloads(connection, TrustedHash)),
+        trusted=trusted_of(payloads(connection, TrustedHash)),
     )
 
 
@@ -176,9 +176,13 @@ def _floor(connection: sqlite3.Connection) -> Floor | None:
     return Floor(openings[0].role if openings else "retain", tuple(measured.values()))
 
 
-def _trusted(hashes: Sequence[TrustedHash]) -> Trusted | None:
+def trusted_of(hashes: Sequence[TrustedHash]) -> Trusted | None:
+    """What all these hashes say; None where nothing was hashed."""
     if not hashes:
         return None
     after = {one.round: one for one in hashes if one.moment == "after"}
-    changed = {number: one.changed for number, one in sorted(after.items()) if one.changed}
+    changed: dict[int, tuple[str, ...]] = {}
+    for one in hashes:  # a change between two rounds is found before the second of them
+        if one.changed:
+            changed[one.round] = tuple(dict.fromkeys((*changed.get(one.round, ()), *one.changed)))
     return Trusted(tuple(hashes[-1].digests), len(after), changed)

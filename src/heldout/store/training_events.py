@@ -269,6 +269,8 @@ class AttemptEnded(Record):
     repairs: int = 0
     spend: Spend = Spend()
     """Everything that the attempt cost; a view, not counted again."""
+    noise_spend: Spend = Spend()
+    """The part of it that trained and measured the recipe a second time, for the noise of training."""
 
 
 class AssetAdded(Record):

@@ -106,6 +106,11 @@ def loss_tokens(
     sampler = old = reference = None
     if rows and (scoring.old == "sampler" or loss.mismatch is not None):
         sampler = flat(_recorded(rows, "sampler", otherwise="they are asked for by old = 'sampler' or by mismatch"))
+    if scoring.old == "sampler" and loss.mismatch is not None:
+        raise SetupError(
+            "old = 'sampler' takes the sampler's log-probabilities for the policy's own, so that a mismatch of the two "
+            "is never found: set old = 'recompute', or leave mismatch out"
+        )
     if scoring.old == "sampler":
         old = sampler
     elif scoring.old == "recompute":

@@ -321,12 +321,14 @@ def _finite_loss(run: Fitted) -> Check:
 
 
 def _loss_falls(run: Fitted, options: PreflightOptions) -> Check:
-    """Means of five steps at both ends, since one batch's loss says little. A parent that knows its data already has
-    nothing to lose in a short run; its loss must only not climb."""
-    first, last = (sum(part) / len(part) for part in (run.losses[:_MEAN], run.losses[-_MEAN:]))
+    """Means of five steps at both ends, or of half the steps where there are fewer than ten, since one batch's loss
+    says little. A parent that knows its data already has nothing to lose in a short run; its loss must only not
+    climb."""
+    size = max(1, min(_MEAN, len(run.losses) // 2))
+    first, last = (sum(part) / len(part) for part in (run.losses[:size], run.losses[-size:]))
     falls = last < options.loss_ratio * first
     mastered = last < options.mastered and last < _CLIMBS * first
-    found = f"{first:.3f} on average over the first {_MEAN} steps, {last:.3f} over the last, of {len(run.losses)}"
+    found = f"{first:.3f} on average over the first {size} steps, {last:.3f} over the last, of {len(run.losses)}"
     wanted = f"below {options.loss_ratio:g} × the first = {options.loss_ratio * first:.3f}"
     wanted += f", or below {options.mastered:g} without climbing by half"
     return _check("loss falls", falls or mastered, found, wanted)

@@ -10,7 +10,7 @@ from heldout.records import Spend
 from heldout.store.events import CandidateAdded
 from heldout.store.training_events import DatasetBuilt, Diagnosed, Preflighted, StrategiesWeighed, TrainingEnded
 
-__all__ = ["attempt_spend"]
+__all__ = ["attempt_spend", "noise_spend"]
 
 
 def attempt_spend(search: WeightsSearch, number: int) -> Spend:
@@ -31,6 +31,16 @@ def attempt_spend(search: WeightsSearch, number: int) -> Spend:
     steps += _outcomes(search, "train", _first_diagnosed(search, number) - _decided_on_train(search))
     steps += _stopped(search, number)
     return sum(steps, start=Spend())
+
+
+def noise_spend(search: WeightsSearch, number: int) -> Spend:
+    """The part of it that the recipe's second training cost, and measuring its child."""
+    recorder = search.session.recorder
+    trained = [one for one in recorder.every("training", TrainingEnded) if one.round == number and one.repeat > 0]
+    added = recorder.every("candidate", CandidateAdded)
+    children = {one.digest for one in added if one.generation == number and one.index > 0}
+    measured = _outcomes(search, search.options.decide_on, children)
+    return sum((*(one.spend for one in trained), *measured), start=Spend())
 
 
 def _first_diagnosed(search: WeightsSearch, number: int) -> set[str]:

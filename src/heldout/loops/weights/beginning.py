@@ -92,12 +92,13 @@ def _check_resolution(session: Session, options: ImproveOptions) -> None:
     """A gain g is resolved where its standard error √(p/n) is at most g/2, with p of the tasks changing."""
     if options.target_gain is None:
         return
-    changing, n = session.config.noise.disagreement, len(session.tasks.select)
+    changing, role = session.config.noise.disagreement, options.decide_on
+    n = len(session.tasks.select if role == "select" else session.tasks.train)
     needed = math.ceil(changing / (options.target_gain / 200.0) ** 2)
     if n < needed:
         raise SetupError(
-            f"{n} select tasks cannot resolve a gain of {options.target_gain:g} points (two standard errors, with "
-            f"{changing:.0%} of the tasks changing): set tasks.select to {needed} or more, or options.target_gain to "
+            f"{n} {role} tasks cannot resolve a gain of {options.target_gain:g} points (two standard errors, with "
+            f"{changing:.0%} of the tasks changing): set tasks.{role} to {needed} or more, or options.target_gain to "
             f"{200 * math.sqrt(changing / n):.1f}"
         )
 

@@ -76,7 +76,7 @@ def _trained_again(search: WeightsSearch, prepared: Prepared, number: int, *, no
     """The second child on the deciding tasks; None where its training ended without weights."""
     again = fit(search, prepared, number, repeat=1)
     if again.weights is None:
-        search.noise_known = not again.missing
+        search.noise_known = not again.missing and search.session.gate.name != TwoNoises.name
         return None
     return score(search, add_child(search, again, note=f"{note}, another seed", index=1))
 
@@ -89,7 +89,7 @@ def decide(search: WeightsSearch, child: Scored, number: int) -> Decision:
     """The gate's verdict on record, after the floor; an acceptance moves the head, everything else leaves it."""
     session, parent = search.session, search.head
     table = table_of(search, parent, child, number)
-    decision = _with_floor(search, child.candidate, session.decide(table))
+    decision = _with_floor(search, child.candidate, _with_noise(search, session.decide(table)))
     decided = Decided(
         generation=number,
         incumbent=parent.candidate.digest,
@@ -128,6 +128,15 @@ def _move(search: WeightsSearch, head: Scored, *, number: int, why: str) -> None
     moved = TrackMoved(track=TRACK, origin=origin, target=head.candidate.digest, generation=number, why=why)
     session.move(head, moved)
     search.head, search.head_round = head, number
+
+
+def _with_noise(search: WeightsSearch, decision: Decision) -> Decision:
+    """The gate that reads the noise of training accepts nothing while the second training has died every time."""
+    needed = search.session.gate.name == TwoNoises.name and search.options.training_noise and not search.noise_known
+    if not needed or decision.verdict is not Verdict.ACCEPT:
+        return decision
+    why = "the recipe could not be trained twice, so the noise of training is not known"
+    return decision.model_copy(update={"verdict": Verdict.UNDECIDED, "reason": f"{decision.reason}; but {why}"})
 
 
 def _with_floor(search: WeightsSearch, child: Candidate, decision: Decision) -> Decision:

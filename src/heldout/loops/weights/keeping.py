@@ -9,7 +9,7 @@ from typing import Literal
 from heldout.errors import SetupError
 from heldout.improvers.training_roles import Asset, Recipe
 from heldout.loops.session import Scored
-from heldout.loops.weights.accounting import attempt_spend
+from heldout.loops.weights.accounting import attempt_spend, noise_spend
 from heldout.loops.weights.state import Direction, Grounded, Prepared, WeightsSearch, weights_of
 from heldout.models.base import DAMAGED_WEIGHTS
 from heldout.records import Candidate, Decision, Verdict
@@ -85,6 +85,7 @@ def end_attempt(
         select_gain=None if decision is None else decision.effect,
         repairs=prepared.repairs if prepared is not None else 0 if grounded is None else grounded.repairs,
         spend=attempt_spend(search, direction.number),
+        noise_spend=noise_spend(search, direction.number),
     )
     return recall(search, search.session.recorder.record("attempt", ended))
 

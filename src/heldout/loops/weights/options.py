@@ -20,7 +20,8 @@ class RetainOptions(Record):
     """The report role that the floor is about."""
     floor: float | None = Field(default=None, le=0.0)
     """Points: a child that loses more than this on the role is not kept. The role then takes part in decisions, is
-    measured for every child, and the report says so; None leaves it sealed until the end."""
+    measured for every child that the gate would accept and every other finalist, and the report says so; None leaves it
+    sealed until the end."""
 
 
 class ImproveOptions(Record):
@@ -47,7 +48,8 @@ class ImproveOptions(Record):
     """The start competes in the final selection; False is the paper's rule (an ablation)."""
     keep_weights: Literal["all", "finalists"] = "all"
     """Checkpoints on disk once the search has ended: `finalists` deletes all but the start's, the head's and the
-    finalists'. Digests, origins and outcomes stay; what was deleted cannot be measured again."""
+    finalists', and what these descend from. Digests, origins and outcomes stay; what was deleted cannot be measured
+    again."""
     retain: RetainOptions = RetainOptions()
     """Other abilities."""
     target_gain: float | None = Field(default=None, gt=0.0)

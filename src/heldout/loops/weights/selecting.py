@@ -111,9 +111,11 @@ def _digest(one: tuple[int, Scored]) -> str:
 
 
 def _prune(search: WeightsSearch, kept: Sequence[Scored]) -> None:
-    weights = {weights_of(scored.candidate) for scored in kept}
-    for digest in sorted({weights_of(scored.candidate) for _, scored in search.pool} - weights):
-        search.ground.store.prune(digest)
+    """Adapters need the weights that they stand on, which may be those of a model that lost."""
+    store = search.ground.store
+    needed = {digest for scored in kept for digest in store.ancestry(weights_of(scored.candidate))}
+    for digest in sorted({weights_of(scored.candidate) for _, scored in search.pool} - needed):
+        store.prune(digest)
 
 
 def _record(

@@ -84,7 +84,7 @@ class WeightsSearch:
     training_se: float = 0.0
     """Standard error of a gain from training noise alone, once it was measured."""
     noise_known: bool = False
-    """Whether a recipe was trained twice, or died of itself the second time."""
+    """Whether a recipe was trained twice, or died of itself the second time and no gate asks for it."""
     answered_by: dict[tuple[int, int], str] = field(default_factory=dict)
     """Candidates with the weights of short runs, by round and repair."""
     lost: dict[Path, Spend] = field(default_factory=dict)
