@@ -39,3 +39,11 @@ def test_a_module_that_is_not_there_is_named() -> None:
 def test_a_missing_extra_names_the_command_that_installs_it() -> None:
     with pytest.raises(SetupError, match=r"pip install 'heldout\[train\]'"):
         need("no_such_module_at_all", extra="train")
+
+
+@pytest.mark.parametrize("error", ["ImportError", "OSError"])
+def test_a_dependency_that_does_not_load_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str) -> None:
+    (tmp_path / "broken_on_load.py").write_text(f"raise {error}('libcudart.so.12: cannot open shared object file')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(SetupError, match=r"cannot be loaded \(libcudart.*--force-reinstall 'heldout\[train\]'"):
+        need("broken_on_load", extra="train")

@@ -117,10 +117,15 @@ def boundary(error: type[HeldoutError], what: str) -> Iterator[None]:
 
 
 def need(module: str, *, extra: str) -> ModuleType:
-    """Import an optional dependency, or say which command installs it."""
+    """Import an optional dependency, or say which command installs it, or why the one that is there does not load."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as cause:
         raise SetupError(
             f"{module!r} is not installed; it belongs to the extra {extra!r}: pip install 'heldout[{extra}]'"
+        ) from cause
+    except (ImportError, OSError) as cause:
+        raise SetupError(
+            f"{module!r} is installed and cannot be loaded ({cause}); it belongs to the extra {extra!r}: "
+            f"pip install --force-reinstall 'heldout[{extra}]'"
         ) from cause

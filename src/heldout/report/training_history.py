@@ -41,7 +41,7 @@ class Trusted:
         names = ", ".join(self.parts)
         if not self.rounds:
             return f"Trusted parts ({names}) were hashed before the first round, which has not ended."
-        times = "round" if self.rounds == 1 else f"each of {self.rounds} rounds"
+        times = "the one round" if self.rounds == 1 else f"each of {self.rounds} rounds"
         return f"Trusted parts ({names}) were hashed before and after {times}: unchanged."
 
 
