@@ -154,6 +154,44 @@ def test_the_components_that_must_agree_are_a_switch() -> None:
     assert admit(mixed, INDEX, AdmissionPolicy(mixed_harness=True)).kept == tuple(mixed)
 
 
+def test_a_harness_that_was_not_recorded_differs_from_one_that_was() -> None:
+    known, unknown = harnessed(1, tools="x1"), harnessed(2)
+    assert "differ in 'tools' (1 of 'x1', 1 of 'none')" in admit([known, unknown], INDEX).voided
+    assert admit([known, *clean(2)], INDEX).voided == ""
+    assert admit([unknown, harnessed(3), *clean(2)], INDEX).voided == ""
+    assert admit([known, unknown], INDEX, AdmissionPolicy(mixed_harness=True)).voided == ""
+
+
+def test_what_several_models_wrote_is_mixed_only_where_the_policy_lets_it() -> None:
+    one, other = (example(number, model=model, harness={"tools": "x1"}) for number, model in enumerate("mn"))
+    assert "written by several models (1 of 'm', 1 of 'n')" in admit([one, other], INDEX).voided
+    assert "several models" in admit([one, other], INDEX, AdmissionPolicy(mixed_harness=True)).voided
+    assert admit([one, other], INDEX, AdmissionPolicy(mixed_models=True)).kept == (one, other)
+    assert admit([one, *clean(3)[2:]], INDEX).voided == ""
+
+
+def test_a_batch_of_another_harness_than_the_one_asked_for_is_refused() -> None:
+    old = [harnessed(number, prompt="p1", tools="x1") for number in range(3)]
+    now = AdmissionPolicy(harness={"prompt": "p1", "tools": "x2"})
+    assert "whose 'tools' is not 'x2' (3 of 'x1')" in admit(old, INDEX, now).voided
+    with pytest.raises(SetupError, match="whose 'tools' is not 'x2'"):
+        check_batch(old, INDEX, now.model_copy(update={"mixed_harness": True}))
+    more = AdmissionPolicy(harness={"prompt": "p1"})
+    assert "whose 'tools' is not 'none' (3 of 'x1')" in admit(old, INDEX, more).voided
+    less = AdmissionPolicy(harness={"prompt": "p1", "skills": "s1", "tools": "x1"})
+    assert "whose 'skills' is not 's1' (3 of 'none')" in admit(old, INDEX, less).voided
+    assert "whose 'prompt' is not 'p1' (1 of 'none')" in admit([harnessed(1)], INDEX, now).voided
+
+
+def test_a_batch_of_the_harness_that_is_asked_for_is_admitted() -> None:
+    made = [*(harnessed(number, prompt="p1", tools="x1") for number in range(3)), *clean(6)[4:]]
+    same = {"prompt": "p1", "tools": "x1"}
+    assert admit(made, INDEX, AdmissionPolicy(harness=same)).kept == tuple(made)
+    tools = AdmissionPolicy(harness={"prompt": "p2", "tools": "x1"}, match=("tools",))
+    assert admit(made, INDEX, tools).kept == tuple(made)
+    assert admit(clean(3), INDEX, AdmissionPolicy(harness=same)).voided == ""
+
+
 def test_a_harness_of_examples_that_are_not_trained_on_mixes_nothing() -> None:
     failed = harnessed(9, tools="x2").model_copy(
         update={"provenance": harnessed(9, tools="x2").provenance.model_copy(update={"status": OutcomeStatus.FAILED})}

@@ -396,6 +396,54 @@ def test_tokens_on_which_trainer_and_sampler_disagree_are_masked_and_counted() -
     assert reports[1].terms[0].loss == pytest.approx(-(len(honest) - 1) / len(honest))
 
 
+def test_a_mismatch_is_one_of_the_policy_that_sampled_and_stays_one() -> None:
+    """The policy moves far from an honest sampler within the update; what it sampled is masked no more for that."""
+    model, row = _llama(), PolicyRow((1, 2), (3,), 1.0)
+    honest = replace(row, sampler=(float(TokenScorer(model).score([row.scored])[0]),))
+    steep = OptimiserSettings(learning_rate=0.05, schedule="constant", warmup=0.0)
+    trainer = PolicyTrainer(model, seed=0, optimiser=steep, settings=UpdateSettings(epochs=2))
+    start = math.exp(float(trainer.scorer.score([row.scored])[0]))
+    report = trainer.update(PolicyTerm("policy", [honest], LossSettings(mismatch=0.02)))
+    assert math.exp(float(trainer.scorer.score([row.scored])[0])) - start > 0.1
+    assert report.terms[0].masked == 0.0
+
+
+def test_an_update_scores_at_the_temperature_that_the_rollouts_had() -> None:
+    model, row = _llama(), PolicyRow((1, 2), (3,), 1.0)
+    table = torch.log_softmax(model(input_ids=torch.tensor([row.prompt])).logits[0, -1] / 0.05, -1)
+    (-(table[3] - table[3].detach()).exp()).backward()
+    norm, table = float(_gradients(model).norm()), table.detach()
+    model.zero_grad()
+    trainer = PolicyTrainer(model, seed=0, optimiser=FAST, settings=UpdateSettings(temperature=0.05))
+    assert float(trainer.scorer.score([row.scored])[0]) == pytest.approx(float(table[3]), abs=1e-5)
+    report = trainer.update(PolicyTerm("policy", [row]))
+    assert report.gradient_norm == pytest.approx(norm, rel=1e-4)
+    assert report.terms[0].entropy == pytest.approx(float(-(table.exp() * table).sum()), abs=1e-5)
+
+
+def test_every_update_has_an_order_of_its_own_and_a_resumed_one_the_same(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def note(scorer: TokenScorer, numbers: Any) -> Tensor:
+        seen.extend(numbers)
+        return 0.0 * scorer.logits([ScoredRow((1, 2), (1,))]).sum()
+
+    def order(trainer: PolicyTrainer) -> list[int]:
+        seen.clear()
+        trainer.update(AuxiliaryTerm("extra", list(range(12)), note))
+        return seen.copy()
+
+    settings = UpdateSettings(minibatch=4)
+    trainer, resumed = (PolicyTrainer(_llama(), seed=0, optimiser=FAST, settings=settings) for _ in range(2))
+    first = order(trainer)
+    trainer.save(tmp_path / "state")
+    second = order(trainer)
+    assert sorted(first) == sorted(second) == list(range(12))
+    assert first != second
+    resumed.load(tmp_path / "state")
+    assert order(resumed) == second
+
+
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # peft asks for it
 def test_adapters_have_the_weights_below_them_as_reference() -> None:
     from peft import LoraConfig, get_peft_model

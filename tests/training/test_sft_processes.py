@@ -88,6 +88,14 @@ def test_a_stop_reaches_the_processes(parent: Path, tmp_path: Path) -> None:
     assert list((tmp_path / "work").glob("checkpoint-*"))
 
 
+@pytest.mark.slow
+def test_a_checkpoint_tells_what_every_process_spent(parent: Path, tmp_path: Path) -> None:
+    one = job(tmp_path, parent, processes=2)
+    whole = TRAINER.fit(one, Watch()).spend
+    # The launcher's own start is all that it leaves out, and no process counts twice.
+    assert 0.5 * whole.cpu_s < TRAINER.spent(one).cpu_s < whole.cpu_s
+
+
 def test_a_worker_by_itself_leaves_the_result_of_one_process(parent: Path, tmp_path: Path) -> None:
     file = order(tmp_path, parent)
     assert main(str(file)) == 0

@@ -137,5 +137,8 @@ def test_the_backend_refuses_what_ours_refuses(parent: Path, tmp_path: Path) -> 
 @pytest.mark.slow
 def test_two_processes_of_the_backend_give_the_losses_of_one(parent: Path, tmp_path: Path) -> None:
     one = OURS.fit(job(tmp_path, parent, name="one"), Watch())
-    two = TRL.fit(job(tmp_path, parent, name="two", processes=2), Watch())
+    shared = job(tmp_path, parent, name="two", processes=2)
+    two = TRL.fit(shared, Watch())
     assert two.losses == pytest.approx(one.losses, abs=1e-5)
+    # Its checkpoints tell what both have spent, all but the launcher's start.
+    assert 0.5 * two.spend.cpu_s < TRL.spent(shared).cpu_s < two.spend.cpu_s

@@ -36,6 +36,9 @@ TRAINABLE_ROLES = ("train", "built")
 _PASSES = 0.5
 """Score from which a verifier's verdict is `passed`, as in every outcome."""
 
+_NONE = "none"
+"""Stands for a component that a harness does not have."""
+
 
 class AdmissionPolicy(Record):
     """What training data must be like. Every default is the strict one."""
@@ -46,6 +49,11 @@ class AdmissionPolicy(Record):
     """Components of the harness (prompt, tools, …) that must be the same over all examples; empty: every one."""
     mixed_harness: bool = False
     """Let examples of several harnesses be mixed."""
+    harness: Mapping[str, str] | None = None
+    """Fingerprint by component that whatever a model wrote must have been made in, in the components of `match`; it
+    holds where mixtures are let through too. None asks for none in particular."""
+    mixed_models: bool = False
+    """Let examples that several models wrote be mixed."""
     failed: bool = False
     """Train on completions that their verifier failed."""
     duplicates: bool = False
@@ -137,7 +145,8 @@ def admit(examples: Sequence[Example], index: OverlapIndex, policy: AdmissionPol
     """Remove what may not be trained on; void the whole where the rest cannot be trusted either.
 
     Voided: more than `max_hits` meet a select or sealed task; a role other than `train` or `built`; a provenance
-    without a task; completions that come from more than one harness.
+    without a task; completions that come from more than one harness or model, or from another harness than the one
+    that is asked for. What no model wrote was made in no harness, and mixes with everything.
     """
     policy = policy or AdmissionPolicy()
     removed: Counter[str] = Counter()
@@ -157,7 +166,7 @@ def admit(examples: Sequence[Example], index: OverlapIndex, policy: AdmissionPol
         )
         return Admission((), dict(removed), hits, voided=why)
     kept = _kept(clean, policy, removed)
-    voided = _provenance_fault(clean) or ("" if policy.mixed_harness else _mixed(kept, policy.match))
+    voided = _provenance_fault(clean) or _origin_fault(kept, policy)
     return Admission(() if voided else tuple(kept), dict(removed), hits, voided)
 
 
@@ -221,18 +230,47 @@ def _provenance_fault(examples: Iterable[Example]) -> str:
     return ""
 
 
-def _mixed(examples: Iterable[Example], match: Sequence[str]) -> str:
-    """Which component of the harness differs between examples that were made in one; empty where none does."""
-    harnesses = [example.provenance.harness for example in examples if example.provenance.harness]
-    for component in match or sorted({name for harness in harnesses for name in harness}):
-        found = Counter(harness.get(component, "none") for harness in harnesses)
-        if len(found) > 1:
-            told = ", ".join(f"{count} of {fingerprint[:12]!r}" for fingerprint, count in found.most_common())
+def _origin_fault(examples: Iterable[Example], policy: AdmissionPolicy) -> str:
+    """Why completions of these models and harnesses are not learnt together; empty where they may be."""
+    origins = [example.provenance for example in examples]
+    models = [origin.model for origin in origins if origin.model]
+    if len(set(models)) > 1 and not policy.mixed_models:
+        return f"the examples were written by several models ({_shares(models)}); mixed_models lets them be mixed"
+    harnesses = [origin.harness for origin in origins if origin.model or origin.harness]
+    return _foreign(harnesses, policy) or ("" if policy.mixed_harness else _mixed(harnesses, policy.match))
+
+
+def _foreign(harnesses: Sequence[Mapping[str, str]], policy: AdmissionPolicy) -> str:
+    """Which component is not that of the harness that is asked for."""
+    if policy.harness is None:
+        return ""
+    for component in policy.match or _components([*harnesses, policy.harness]):
+        wanted = policy.harness.get(component, _NONE)
+        found = [harness.get(component, _NONE) for harness in harnesses]
+        if any(fingerprint != wanted for fingerprint in found):
+            return f"the examples were made in a harness whose {component!r} is not {wanted[:12]!r} ({_shares(found)})"
+    return ""
+
+
+def _mixed(harnesses: Sequence[Mapping[str, str]], match: Sequence[str]) -> str:
+    """Which component differs between them; a harness that nobody recorded differs from one that is known."""
+    for component in match or _components(harnesses):
+        found = [harness.get(component, _NONE) for harness in harnesses]
+        if len(set(found)) > 1:
             return (
-                f"the examples were made in harnesses that differ in {component!r} ({told}): what succeeded in one "
-                "teaches calls that another does not take"
+                f"the examples were made in harnesses that differ in {component!r} ({_shares(found)}): what succeeded "
+                "in one teaches calls that another does not take"
             )
     return ""
+
+
+def _components(harnesses: Iterable[Mapping[str, str]]) -> list[str]:
+    return sorted({name for harness in harnesses for name in harness})
+
+
+def _shares(found: Iterable[str]) -> str:
+    """How often each occurs."""
+    return ", ".join(f"{count} of {one[:12]!r}" for one, count in Counter(found).most_common())
 
 
 def _fingerprint(trajectory: Trajectory) -> Mapping[str, str]:

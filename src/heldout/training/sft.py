@@ -31,7 +31,17 @@ from heldout.training.loading import Loaded, load_parent, write_weights
 from heldout.training.metering import Meter, accidents, peak_memory_mb
 from heldout.training.settings import OptimiserSettings, TrainConfig
 
-__all__ = ["FineTuning", "adamw", "fine_tune", "rate", "refuse_leaks", "reproducible", "summed_loss"]
+__all__ = [
+    "FineTuning",
+    "adamw",
+    "fine_tune",
+    "meter_of",
+    "rate",
+    "refuse_leaks",
+    "reproducible",
+    "summed_loss",
+    "summed_spend",
+]
 
 _LEAK = 0.05
 """Largest difference (nats per token) between packed and unpacked loss that rounding in bfloat16 may explain."""
@@ -47,7 +57,7 @@ def fine_tune(job: TrainingJob, watch: Watch) -> Fitted:
         accelerator = Accelerator(cpu=not torch.cuda.is_available())
         if accelerator.num_processes != job.config.processes:
             raise TrainingError(f"{accelerator.num_processes} processes were started, not {job.config.processes}")
-        meter = Meter(accelerators=int(accelerator.device.type == "cuda"))
+        meter = meter_of(job)
         if accelerator.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
         # The seed is set by now: new adapters begin with random numbers.
@@ -143,10 +153,8 @@ class FineTuning:
         done = list(self.steps())
         if self.accelerator.is_main_process:
             write_weights(self.loaded, self.job.work / "weights")
-        used = torch.tensor([meter.spend().cpu_s, _peak(self.accelerator)], dtype=torch.float64)
-        cpu_s, memory = self.accelerator.reduce(used.to(self.accelerator.device), "sum").tolist()
-        own = meter.spend()
-        spend = own.model_copy(update={"cpu_s": cpu_s, "gpu_s": own.gpu_s * self.accelerator.num_processes})
+        spend = summed_spend(meter, self.accelerator)
+        memory = _summed(_peak(self.accelerator), self.accelerator)
         return Fitted(
             folder=str(self.job.work / "weights"),
             losses=tuple(self.losses),
@@ -182,8 +190,11 @@ class FineTuning:
         return words[0]
 
     def _keep(self, number: int, meter: Meter) -> None:
-        if self.accelerator.is_main_process and number > 0:
-            spend = self.earlier + meter.spend()
+        """A checkpoint after step `number`; all processes come here together."""
+        if number == 0:
+            return
+        spend = self.earlier + summed_spend(meter, self.accelerator)
+        if self.accelerator.is_main_process:
             checkpoint = Checkpoint(job=self.identity, step=number, losses=tuple(self.losses), spend=spend)
             save(self.job.work, checkpoint, self.loaded.model, self.optimiser)
 
@@ -256,6 +267,21 @@ def adamw(model: Any, settings: OptimiserSettings) -> torch.optim.Optimizer:
     return torch.optim.AdamW(filled, lr=settings.learning_rate, betas=settings.betas)
 
 
+def meter_of(job: TrainingJob) -> Meter:
+    """A meter of this process. One of several was started for this job alone, and its start counts too."""
+    accelerators = int(torch.cuda.is_available())
+    if job.config.processes > 1:
+        return Meter(accelerators=accelerators, own_s=0.0)
+    return Meter(accelerators=accelerators)
+
+
+def summed_spend(meter: Meter, accelerator: Any) -> Spend:
+    """What all processes have spent; each of them must ask for it at the same point."""
+    own = meter.spend()
+    cpu_s = _summed(own.cpu_s, accelerator)
+    return own.model_copy(update={"cpu_s": cpu_s, "gpu_s": own.gpu_s * accelerator.num_processes})
+
+
 @contextmanager
 def reproducible(seed: int) -> Iterator[None]:
     """Torch seeded, on one thread where there is no accelerator; its generator is put back afterwards."""
@@ -276,6 +302,12 @@ def _keeps_logits(model: Any) -> bool:
     inner = getattr(model, "module", model)
     inner = inner.get_base_model() if hasattr(inner, "get_base_model") else inner
     return "logits_to_keep" in inspect.signature(inner.forward).parameters
+
+
+def _summed(value: float, accelerator: Any) -> float:
+    told = torch.tensor(value, dtype=torch.float64, device=accelerator.device)
+    with boundary(TrainingError, "adding up the processes"), accidents("adding up the processes"):
+        return float(accelerator.reduce(told, "sum"))
 
 
 def _peak(accelerator: Any) -> float:

@@ -34,7 +34,7 @@ from heldout.training.checkpoints import Checkpoint, identity
 from heldout.training.encoding import Encoded, EncodedData, encode_all
 from heldout.training.loading import Loaded, load_parent, quiet, write_weights
 from heldout.training.metering import Meter, accidents, peak_memory_mb
-from heldout.training.sft import adamw, rate, refuse_leaks, reproducible
+from heldout.training.sft import adamw, meter_of, rate, refuse_leaks, reproducible, summed_spend
 
 __all__ = ["fine_tune", "spent"]
 
@@ -50,7 +50,7 @@ def fine_tune(job: TrainingJob, watch: Watch) -> Fitted:
             f"processes = {job.config.processes}, which the backend 'trl' needs"
         )
     with reproducible(job.seed), _other_generators():
-        meter = Meter(accelerators=int(torch.cuda.is_available()))
+        meter = meter_of(job)
         loaded = load_parent(job)
         data = encode_all(job.examples, loaded.tokenizer, job.config, end_ids=loaded.end_ids)
         steps = list(islice(steps_of(data, job.config, seed=job.seed), _last(job)))
@@ -65,7 +65,7 @@ def fine_tune(job: TrainingJob, watch: Watch) -> Fitted:
             raise BudgetExhausted(progress.words)
         if trainer.is_world_process_zero():
             write_weights(loaded, job.work / "weights")
-        return _fitted(job, data, steps, progress)
+        return _fitted(job, data, steps, progress, progress.spend(trainer.accelerator))
 
 
 def spent(job: TrainingJob) -> Spend:
@@ -95,10 +95,9 @@ class _Progress:
         if self.earlier is not None:
             self.losses.extend(self.earlier.losses)
 
-    @property
-    def spend(self) -> Spend:
-        """Of every part of the training."""
-        return (self.earlier.spend if self.earlier else Spend()) + self.meter.spend()
+    def spend(self, accelerator: Any) -> Spend:
+        """Of every part of the training, by all processes; each of them must ask for it at the same point."""
+        return (self.earlier.spend if self.earlier else Spend()) + summed_spend(self.meter, accelerator)
 
 
 class _Watching(transformers.TrainerCallback):
@@ -137,10 +136,11 @@ class _Watching(transformers.TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **_rest: Any) -> None:  # noqa: ARG002
         """What TRL's own checkpoint does not say."""
+        progress, folder = self.progress, Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        spend = progress.spend(self.accelerator)
         if state.is_world_process_zero:
-            progress, folder = self.progress, Path(args.output_dir) / f"checkpoint-{state.global_step}"
             losses, step = tuple(progress.losses), state.global_step
-            told = Checkpoint(job=progress.identity, step=step, losses=losses, spend=progress.spend)
+            told = Checkpoint(job=progress.identity, step=step, losses=losses, spend=spend)
             write_atomic(folder / _STATE, told.model_dump_json() + "\n")
 
     def _stop(self, args: Any, state: Any) -> str:
@@ -238,7 +238,7 @@ def _collated(chosen: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
     return {"input_ids": batch.ids, "position_ids": batch.positions, "labels": batch.labels}
 
 
-def _fitted(job: TrainingJob, data: EncodedData, steps: list[Step], progress: _Progress) -> Fitted:
+def _fitted(job: TrainingJob, data: EncodedData, steps: list[Step], progress: _Progress, spend: Spend) -> Fitted:
     cuda = torch.cuda.is_available()
     peak = torch.cuda.max_memory_allocated() / (1 << 20) if cuda else peak_memory_mb()
     return Fitted(
@@ -252,7 +252,7 @@ def _fitted(job: TrainingJob, data: EncodedData, steps: list[Step], progress: _P
         seconds_per_step=sum(progress.step_s) / len(progress.step_s) if progress.step_s else 0.0,
         peak_memory_mb=peak,
         resumed_from=progress.earlier.step if progress.earlier else 0,
-        spend=progress.spend,
+        spend=spend,
     )
 
 
