@@ -89,7 +89,7 @@ class TestBudgets:
         # A request in flight may end after the limit; none may start.
         assert opened[-1] - events[0].at <= 4 + 0.5
         (result,) = of_kind(folder, "audit")
-        assert result["verdict"] == "unchanged" or result["n_tasks"] >= 8, "a busy machine answers fewer in that time"
+        assert result["verdict"] == "unchanged" or result["n_tasks"] >= 16
 
     def test_the_first_request_of_every_opening_is_in_the_ledger(
         self, launch: Command, tiny: Config, rows: Path
