@@ -104,7 +104,7 @@ class StoreError(BoundaryError):
 
 @contextmanager
 def boundary(error: type[HeldoutError], what: str) -> Iterator[None]:
-    """Run code that is not ours; whatever it raises becomes `error`, chained.
+    """Run code that is not ours; whatever it raises becomes `error`, chained, a wish to end the process too.
 
     `HeldoutError` passes through unchanged, so an inner boundary keeps its name.
     """
@@ -112,7 +112,7 @@ def boundary(error: type[HeldoutError], what: str) -> Iterator[None]:
         yield
     except HeldoutError:
         raise
-    except Exception as cause:
+    except (Exception, SystemExit) as cause:
         raise error(f"{what}: {type(cause).__name__}: {cause}") from cause
 
 

@@ -79,6 +79,7 @@ class TestHowAnAttemptEnds:
         [
             (["leak_select"], (), "contaminated", "meet a task of select or of a sealed role"),
             (["nothing"], (), "no_data", "no example is left"),
+            (["leaves"], (), "no_data", "the data builder 'weights_world:leaves' raised: SystemExit: 96"),
             (["huge_rate"], (), "preflight_failed", "the loss is not finite at step 2"),
             (["huge_rate"], (NO_LADDER,), "training_failed", "the loss is not finite at step 2"),
             (
@@ -88,7 +89,7 @@ class TestHowAnAttemptEnds:
                 "template: not 8 of 8",
             ),
         ],
-        ids=["contaminated", "no_data", "preflight_b", "training_failed", "preflight_a"],
+        ids=["contaminated", "no_data", "builder_leaves", "preflight_b", "training_failed", "preflight_a"],
     )
     def test_invariant_4_an_attempt_that_dies_leaves_the_head_and_stays_on_record(
         self, tmp_path: Path, ids: list[str], over: tuple[Mapping[str, Any], ...], status: str, reason: str
@@ -104,7 +105,8 @@ class TestHowAnAttemptEnds:
     @pytest.mark.parametrize("gate", ["net", "greedy", "noise", "mcnemar"])
     def test_invariants_4_and_6_a_worse_child_is_rejected_by_every_gate(self, tmp_path: Path, gate: str) -> None:
         """Scores are to be maximised; no setting and no reply of an improver turns that round."""
-        config = world.start(tmp_path, "mixture", over=(GOOD, STEEP, DOCTORED, {"gate": {"kind": gate}}))
+        noisy = {"options": {"training_noise": gate == "noise"}}
+        config = world.start(tmp_path, "mixture", over=(GOOD, STEEP, DOCTORED, {"gate": {"kind": gate}}, noisy))
         world.DOINGS.append(spoil)
         folder = world.finish(config, tmp_path / "run")
         attempt = only_attempt(folder)
@@ -393,8 +395,13 @@ class TestOptions:
             ({"gate": {"kind": "fresh"}}, "use net, greedy, noise or mcnemar"),
             ({"options": {"allowed_bases": ["0" * 64]}}, "are not among options.allowed_bases"),
             ({"options": {"min_strategies": 9}}, "options.min_strategies"),
+            ({"search": {"candidates": 3}}, "search.candidates = 3 is nothing that"),
+            ({"search": {"iterate": False}}, "set search.iterate=true"),
+            ({"search": {"rerun_incumbent": True}}, "set search.rerun_incumbent=false"),
+            ({"gate": {"kind": "noise"}}, "set options.training_noise=true"),
+            ({"improver": {"kind": "weights_world:Bare", "options": {}}}, "lacks uses_model, bound, research"),
         ],
-        ids=["improver", "gate", "base", "library"],
+        ids=["improver", "gate", "base", "library", "candidates", "iterate", "rerun", "noise", "bare improver"],
     )
     def test_what_does_not_fit_together_is_told(self, tmp_path: Path, over: Mapping[str, Any], told: str) -> None:
         with pytest.raises(SetupError, match=told):
@@ -483,3 +490,9 @@ def test_the_second_training_of_a_recipe_is_told_apart_in_what_its_attempt_cost(
     assert first["noise_spend"]["cpu_s"] == pytest.approx(3.6, abs=0.3)
     assert first["spend"]["cpu_s"] > 3.6 + first["noise_spend"]["cpu_s"]
     assert second.get("noise_spend", {}).get("cpu_s", 0.0) == 0.0
+
+
+def test_a_builder_may_yield_its_examples(tmp_path: Path) -> None:
+    folder = play(tmp_path, "yields")
+    assert of_kind(folder, "dataset")[0]["built"] == 96
+    assert attempts(folder)[0]["status"] == "accepted"

@@ -294,3 +294,28 @@ def stopped_before(folder: RunFolder) -> Mapping[str, Any]:
     """The event of the part that the killed process ran."""
     (told,) = (data for data in of_kind(folder, "prepared") if data["key"].startswith("stopped/training/"))
     return told
+
+
+def test_a_budget_that_no_strategy_fits_stops_the_run_and_a_larger_one_goes_on(tmp_path: Path) -> None:
+    dear = {"improver": {"options": {"seconds": 1000.0}}}  # what the library says to take 0.1 s
+    config = world.start(tmp_path, "mixture", "end", over=(rounds(2), dear, UNAUDITED))
+    small = config.model_copy(update={"budget": config.budget.model_copy(update={"cpu_s": 30.0})})
+    folder = run(small, Opening(tmp_path / "run", command="test"))
+    done = finished(folder)
+    assert (done["status"], done["final"]) == ("stopped", done["start"])
+    assert "of 2 strategies 2 would take longer than there is time" in done["stop_reason"]
+    assert of_kind(folder, "strategies") == [], "the choice is not on record, so that it is made again"
+    resume(Opening(folder.path, command="again", resume=True), config=config)
+    assert finished(folder)["status"] == "improved"
+    assert [one["status"] for one in attempts(folder)] == ["accepted", "accepted"]
+    total = spent_by_kind(folder)
+    assert total.cpu_s == pytest.approx(sum(one["spend"]["cpu_s"] for one in attempts(folder)), rel=0.25)
+
+
+def test_seconds_of_accelerators_limit_nothing_where_none_is_used(tmp_path: Path) -> None:
+    folder = play_unaudited(tmp_path, {"budget": {"gpu_s": 1e-6}})
+    assert attempts(folder)[0]["status"] == "accepted"
+
+
+def play_unaudited(tmp_path: Path, *over: Mapping[str, Any]) -> RunFolder:
+    return world.finish(world.start(tmp_path, "mixture", "end", over=(*over, UNAUDITED)), tmp_path / "run")

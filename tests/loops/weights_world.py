@@ -5,7 +5,8 @@ A run takes about a second: a hundred examples, two dozen tasks of each role, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -73,6 +74,8 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
     "huge_rate": {"builder": "formats:mixture", "count": 96, "train": {"optimiser": {"learning_rate": 9000.0}}},
     "nothing": {"builder": "weights_world:nothing", "count": 96},
     "same_data": {"builder": "weights_world:same_data", "count": 96},
+    "yields": {"builder": "weights_world:yields", "count": 96},
+    "leaves": {"builder": "weights_world:leaves", "count": 96},
     "seen": {"builder": "weights_world:seen_request", "count": 96},
 }
 """By the id of a strategy. `huge_rate` is too much even after two repairs; `long` forgets everything else."""
@@ -147,6 +150,16 @@ def nothing(request: BuildRequest) -> Sequence[Pair]:
 def same_data(request: BuildRequest) -> Sequence[Pair]:
     """The same examples whenever it is asked."""
     return end(request.model_copy(update={"seed": 5, "failures": ()}))
+
+
+def yields(request: BuildRequest) -> Iterator[Pair]:
+    """One after the other."""
+    yield from end(request)
+
+
+def leaves(request: BuildRequest) -> Sequence[Pair]:
+    """Wants the process to end."""
+    sys.exit(request.count)
 
 
 def seen_request(request: BuildRequest) -> Sequence[Pair]:
@@ -251,6 +264,21 @@ def finished(folder: RunFolder) -> Mapping[str, Any]:
 def finish_again(folder: RunFolder) -> RunFolder:
     """Resume a run."""
     return resume(Opening(folder.path, command="again", resume=True))
+
+
+class Bare:
+    """Trains, by its own word, and can hardly do anything."""
+
+    trains = True
+
+    def __init__(self, config: ImproverConfig, model: Model | None = None) -> None:
+        self.asked = (config, model)
+
+    def diagnose(self, view: DiagnosisView) -> Diagnosis:
+        return Diagnosis(why=f"round {view.round}")
+
+    def build(self, view: BuildView) -> RecipePlan:
+        return RecipePlan(note=view.strategy)
 
 
 class Never(BestGainRule):

@@ -101,6 +101,13 @@ def make_training_improver(config: ImproverConfig, *, model: Model | None = None
     """The improver of weights that `improver.kind` names, called like the others."""
     made: TrainingImprover = _made(config, model)
     _check(config, made, wanted="weights", names=TRAINING_IMPROVERS, own=", or a class of your own with trains = True")
+    lacks = [name for name in ("uses_model", "bound", "diagnose", "research", "build") if not hasattr(made, name)]
+    if lacks:
+        raise SetupError(
+            f"improver {config.kind!r} trains and lacks {', '.join(lacks)}: it needs the methods diagnose, research "
+            "and build, uses_model (False where it asks no language model) and bound (heldout.records.Spend: the most "
+            "that one call may cost; Spend() where it asks none)"
+        )
     return made
 
 

@@ -9,7 +9,7 @@ from heldout.errors import SetupError
 from heldout.improvers.strategies import Library
 from heldout.improvers.training_history import KEPT, first_accepted
 from heldout.improvers.training_roles import Research, ResearchView
-from heldout.improvers.training_weighing import Rule, Weighed, combined, score_of, varied, weigh
+from heldout.improvers.training_weighing import Rule, Weighed, combined, score_of, too_long_for, varied, weigh
 from heldout.store.training_events import WeighedStrategy
 
 __all__ = ["StrategyChoice", "answer", "check_choice", "check_size", "choose_by_score", "nothing_left", "research"]
@@ -34,7 +34,7 @@ def research(
     weighed = weigh(view, library, rule)
     forced = first_accepted(view.history) if strategy == "repeat_first" else strategy
     if forced not in ("best", "random", None):
-        return _forced(forced, weighed, rule)
+        return _forced(forced, weighed, view, rule)
     rng = Random(f"training strategy {view.seed}")
     if strategy == "random" or rng.random() < explore:
         return _drawn(weighed, rule, rng)
@@ -92,14 +92,16 @@ def _drawn(weighed: Sequence[Weighed], rule: Rule, rng: Random) -> Research:
     return answer(weighed, drawn, rule, why=f"drawn at random from {len(still)} open strategies", others="not drawn")
 
 
-def _forced(strategy: str | None, weighed: Sequence[Weighed], rule: Rule) -> Research:
+def _forced(strategy: str | None, weighed: Sequence[Weighed], view: ResearchView, rule: Rule) -> Research:
     """That one, whatever speaks for another; its history bars it no more, only the budget and the data do."""
     wanted = (strategy or "").removesuffix(KEPT)
     fixed = next((one for one in weighed if one.row.id == wanted), None)
     if fixed is None:
         raise _unknown(wanted, [one.row.id for one in weighed])
-    if fixed.hindrance in ("data", "budget"):
-        return nothing_left(weighed, rule)
+    if too_long := too_long_for(fixed.row.cost_s, view):
+        return Research(table=_table(weighed), rule=rule, why=f"{wanted} {too_long}", too_dear=True)
+    if fixed.hindrance == "data":
+        return Research(table=_table(weighed), rule=rule, why=f"{wanted} {fixed.row.lost}")
     chosen = Weighed(fixed.row.model_copy(update={"lost": "", "score": score_of(fixed.row, rule)}), fixed.recipe)
     table = [chosen if one is fixed else one for one in weighed]
     why = f"{wanted} in every round (improver.options.strategy)"
@@ -117,7 +119,9 @@ def nothing_left(weighed: Sequence[Weighed], rule: str) -> Research:
     table = _table(weighed)
     dear = sum(one.hindrance == "budget" for one in weighed)
     why = f"nothing is left to try: of {len(table)} strategies {dear} would take longer than there is time"
-    return Research(table=table, rule=rule, why=f"{why}, and the others do not fit or were tried with the same recipe")
+    if dear < len(table):
+        why += ", and the others do not fit or were tried with the same recipe"
+    return Research(table=table, rule=rule, why=why, too_dear=dear > 0)
 
 
 def answer(weighed: Sequence[Weighed], chosen: Weighed, rule: Rule, *, why: str, others: str) -> Research:

@@ -132,6 +132,8 @@ class Research(Record):
     recipe: Recipe | None = None
     rule: str = ""
     why: str = ""
+    too_dear: bool = False
+    """Nothing was chosen, and with a larger budget something could have been: the run stops there, and may go on."""
     spend: Spend = Spend()
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "combined",
     "hindered",
     "score_of",
+    "too_long_for",
     "varied",
     "weigh",
 ]
@@ -128,8 +129,11 @@ def varied(weighed: Sequence[Weighed], view: ResearchView, rule: Rule) -> list[W
     for one in weighed:
         times = tried_on_head(one.row.id, view.history)
         count = min(_MOST_EXAMPLES, one.recipe.count * 2 ** max(0, times))
-        fits = one.row.fits > 0.0 and one.row.data_available and not _too_long(one.row.cost_s, view)
+        fits = one.row.fits > 0.0 and one.row.data_available
         if not 0 < times <= _VARIANTS or not fits or count == one.recipe.count:
+            continue
+        if too_long := too_long_for(one.row.cost_s, view):
+            opened.append(Weighed(one.row.model_copy(update={"lost": too_long}), one.recipe, "budget"))
             continue
         words = f"{one.row.mechanism} Again, with {count} examples instead of {one.recipe.count}."
         row = one.row.model_copy(update={"mechanism": words, "lost": "", "score": score_of(one.row, rule)})
@@ -161,14 +165,15 @@ def _hindrance(row: WeighedStrategy, view: ResearchView) -> tuple[Hindrance, str
         return "fit", f"does not fit {view.focal!r}"
     if not row.data_available:
         return "data", "needs right answers of failed train tasks, and none is known"
-    too_long = _too_long(row.cost_s, view)
-    if too_long:
-        return "budget", too_long
     barred = bar(row.id, view.history)
-    return ("history", barred) if barred else ("", "")
+    if barred:  # a larger budget would not open it
+        return "history", barred
+    too_long = too_long_for(row.cost_s, view)
+    return ("budget", too_long) if too_long else ("", "")
 
 
-def _too_long(cost_s: float, view: ResearchView) -> str:
+def too_long_for(cost_s: float, view: ResearchView) -> str:
+    """Why the budget has no room for so many seconds; empty where it has."""
     if view.budget_s is None or cost_s <= view.budget_s:
         return ""
     return f"would take about {cost_s:.1f} s, and {max(0.0, view.budget_s):.1f} s are left"

@@ -57,8 +57,11 @@ def _decided_on_train(search: WeightsSearch) -> set[str]:
 
 
 def _stopped(search: WeightsSearch, number: int) -> Iterable[Spend]:
-    """Trainings that ended without an event of their own."""
-    prefixes = tuple(stopped_key(purpose, f"round-{number}-")[:-1] for purpose in ("preflight", "training"))
+    """Trainings, and a researcher's answer, that ended without an event of their own."""
+    prefixes = (
+        *(stopped_key(purpose, f"round-{number}-")[:-1] for purpose in ("preflight", "training")),
+        stopped_key("research", f"round-{number}"),
+    )
     return [one.spend for key, one in search.session.recorder.prepared.items() if key.startswith(prefixes)]
 
 

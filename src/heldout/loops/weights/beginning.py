@@ -7,6 +7,7 @@ import math
 from heldout.config import GateConfig
 from heldout.errors import SetupError
 from heldout.gates import Gate, make_gate
+from heldout.gates.two_noises import TwoNoises
 from heldout.improvers.training_roles import TrainingImprover
 from heldout.loops.noise import measure_noise
 from heldout.loops.session import Session, TrainingGround
@@ -22,7 +23,8 @@ def begin(session: Session, start: Candidate, options: ImproveOptions) -> Weight
     """The state before round 1. `SetupError` for a start, improver, gate or select set that does not fit the loop."""
     improver, ground = _improver(session), _ground(session, start)
     _check_base(ground, start, options)
-    _check_gate(session)
+    _check_search(session)
+    _check_gate(session, options)
     _check_resolution(session, options)
     _check_floor(session, options)
     scored = session.score_start(start, track=TRACK)
@@ -62,7 +64,23 @@ def _check_base(ground: TrainingGround, start: Candidate, options: ImproveOption
     ground.store.check(weights)
 
 
-def _check_gate(session: Session) -> None:
+def _check_search(session: Session) -> None:
+    """What this loop does not do is refused, not passed over."""
+    search, loop = session.config.search, session.config.loop
+    wrong = {
+        "search.candidates": (search.candidates, 1, search.candidates != 1),
+        "search.iterate": (search.iterate, True, not search.iterate),
+        "search.rerun_incumbent": (search.rerun_incumbent, False, search.rerun_incumbent),
+    }
+    for key, (value, only, refused) in wrong.items():
+        if refused:
+            raise SetupError(
+                f"{key} = {str(value).lower()} is nothing that the loop {loop!r} can do: it trains one child of the "
+                f"head in each round; set {key}={str(only).lower()}"
+            )
+
+
+def _check_gate(session: Session, options: ImproveOptions) -> None:
     """A round's table has the gate's repeats of each select task, no new tasks, and no pilot before it."""
     gate, config = session.gate, session.config.gate
     unlearned = config.kind == "bayes_pilot" and config.prior is None
@@ -71,6 +89,11 @@ def _check_gate(session: Session) -> None:
         raise SetupError(
             f"gate.kind = {config.kind!r} asks for {wants}, which the loop {session.config.loop!r} does not measure: "
             "use net, greedy, noise or mcnemar"
+        )
+    if gate.name == TwoNoises.name and not options.training_noise:
+        raise SetupError(
+            f"gate.kind = {config.kind!r} asks for more than the noise of training, which options.training_noise = "
+            "false leaves unmeasured: set options.training_noise=true, or take another gate"
         )
 
 

@@ -167,7 +167,7 @@ def _examples(search: WeightsSearch, asked: Asked, recipe: Recipe) -> list[Examp
 
 def _run(name: str, request: BuildRequest) -> Sequence[Pair]:
     with boundary(ImproverError, f"the data builder {name!r} raised"):
-        return _checked(load_builder(name)(request), name)
+        return _checked(list(load_builder(name)(request)), name)
 
 
 def _checked(pairs: Sequence[object], name: str) -> Sequence[Pair]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from heldout.errors import BudgetExhausted
 from heldout.improvers.training_roles import Diagnosis, Recipe, Research, ResearchView
 from heldout.loops.paying import paid_call
 from heldout.loops.proposing import step_seed
+from heldout.loops.weights.fitting import keep_part, stopped_key
 from heldout.loops.weights.state import Attributed, WeightsSearch
 from heldout.store.training_events import StrategiesWeighed
 
@@ -12,7 +14,8 @@ __all__ = ["direct", "recipe_of"]
 
 
 def direct(search: WeightsSearch, attributed: Attributed, number: int) -> StrategiesWeighed:
-    """The researcher's table and choice, on record."""
+    """The researcher's table and choice, on record. `BudgetExhausted` where only the budget forbids all that is left:
+    nothing is recorded then, so that a run with a larger one asks again."""
     session, diagnosed = search.session, attributed.diagnosed
     recorded = session.recorder.find("strategies", str(number), StrategiesWeighed)
     if recorded is not None:
@@ -26,6 +29,9 @@ def direct(search: WeightsSearch, attributed: Attributed, number: int) -> Strate
         purpose="research",
     )
     said = answered.value or Research()
+    if said.too_dear and said.chosen is None:
+        keep_part(search, stopped_key("research", f"round-{number}"), "research", answered.spend)
+        raise BudgetExhausted(said.why)
     weighed = StrategiesWeighed(
         round=number,
         focal=diagnosed.focal or "",
@@ -58,7 +64,10 @@ def _view(search: WeightsSearch, attributed: Attributed, number: int) -> Researc
     session, diagnosed = search.session, attributed.diagnosed
     focal = diagnosed.focal or ""
     ledger = session.ledger
-    lefts = [left for left in (ledger.left("wall_s"), ledger.left("cpu_s"), ledger.left("gpu_s")) if left is not None]
+    lefts = [ledger.left("wall_s"), ledger.left("cpu_s")]
+    if getattr(session.engine.model, "accelerators", 0):
+        lefts.append(ledger.left("gpu_s"))
+    known = [left for left in lefts if left is not None]
     return ResearchView(
         round=number,
         seed=step_seed(session.config.seed, number, 1),
@@ -75,7 +84,7 @@ def _view(search: WeightsSearch, attributed: Attributed, number: int) -> Researc
         history=tuple(search.history),
         tried=tuple(search.tried),
         assets=tuple(search.assets) if search.options.assets else (),
-        budget_s=min(lefts) if lefts else None,
+        budget_s=min(known) if known else None,
         min_strategies=search.options.min_strategies,
         settings=search.options.train,
     )

@@ -22,7 +22,7 @@ from heldout.training.base import Foretelling, Resuming
 from heldout.training.metering import Meter, accidents
 from heldout.training.preflight import cleared, template_digest
 
-__all__ = ["CAREFUL", "Fit", "fit", "keep_stopped", "run_trainer", "stopped_key", "thinned"]
+__all__ = ["CAREFUL", "Fit", "fit", "keep_part", "keep_stopped", "run_trainer", "stopped_key", "thinned"]
 
 _CURVE = 200
 """Losses of a curve that go on record."""
@@ -138,9 +138,14 @@ def run_trainer(search: WeightsSearch, wanted: Fit) -> Fitted:
 
 def keep_stopped(search: WeightsSearch, wanted: Fit, lost: Spend) -> None:
     """The event for what a training had cost that has none of its own; it was counted already."""
-    recorder, prefix = search.session.recorder, stopped_key(wanted.purpose, wanted.work.name)
+    keep_part(search, stopped_key(wanted.purpose, wanted.work.name), wanted.purpose, lost)
+
+
+def keep_part(search: WeightsSearch, prefix: str, purpose: str, lost: Spend) -> None:
+    """The event for what was paid, and counted, for a step that has no event of its own."""
+    recorder = search.session.recorder
     key = f"{prefix}{sum(one.startswith(prefix) for one in recorder.prepared)}"
-    recorder.journal.append("prepared", PreparedEvent(key=key, purpose=wanted.purpose, values={}, spend=lost))
+    recorder.journal.append("prepared", PreparedEvent(key=key, purpose=purpose, values={}, spend=lost))
     recorder.prepared[key] = Preparation(spend=lost)
 
 
