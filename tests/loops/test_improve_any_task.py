@@ -395,13 +395,27 @@ class TestOptions:
             ({"gate": {"kind": "fresh"}}, "use net, greedy, noise or mcnemar"),
             ({"options": {"allowed_bases": ["0" * 64]}}, "are not among options.allowed_bases"),
             ({"options": {"min_strategies": 9}}, "options.min_strategies"),
+            ({"options": {"backend": "nope"}}, "no trainer 'nope'"),
+            ({"options": {"backend": "weights_world:Lacking"}}, "'trl_of_tomorrow' is not installed"),
             ({"search": {"candidates": 3}}, "search.candidates = 3 is nothing that"),
             ({"search": {"iterate": False}}, "set search.iterate=true"),
             ({"search": {"rerun_incumbent": True}}, "set search.rerun_incumbent=false"),
             ({"gate": {"kind": "noise"}}, "set options.training_noise=true"),
             ({"improver": {"kind": "weights_world:Bare", "options": {}}}, "lacks uses_model, bound, research"),
         ],
-        ids=["improver", "gate", "base", "library", "candidates", "iterate", "rerun", "noise", "bare improver"],
+        ids=[
+            "improver",
+            "gate",
+            "base",
+            "library",
+            "backend",
+            "extra",
+            "candidates",
+            "iterate",
+            "rerun",
+            "noise",
+            "bare improver",
+        ],
     )
     def test_what_does_not_fit_together_is_told(self, tmp_path: Path, over: Mapping[str, Any], told: str) -> None:
         with pytest.raises(SetupError, match=told):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from heldout.config import ImproverConfig, RunConfig, load_config
-from heldout.errors import ModelError
+from heldout.errors import ModelError, need
 from heldout.gates import GenerationTable
 from heldout.gates.evidence import Judgement, Winner
 from heldout.gates.rule import BestGainRule
@@ -25,7 +25,7 @@ from heldout.store import RunFolder, read_events
 from heldout.store.events import Event
 from heldout.store.toml import toml_text
 from heldout.tasks.examples import BuildRequest, Pair
-from heldout.training import Fitted, TrainingJob, Watch
+from heldout.training import Fitted, TrainConfig, TrainingJob, Watch
 from heldout.training.simulated import SimulatedTrainer
 from heldout.workbench import Opening, resume, run
 from heldout.worlds.formats.builders import end, mixture
@@ -264,6 +264,13 @@ def finished(folder: RunFolder) -> Mapping[str, Any]:
 def finish_again(folder: RunFolder) -> RunFolder:
     """Resume a run."""
     return resume(Opening(folder.path, command="again", resume=True))
+
+
+class Lacking(SimulatedTrainer):
+    """A trainer whose library nobody has."""
+
+    def ready(self, config: TrainConfig) -> None:
+        need({"full": "trl_of_tomorrow"}[config.method], extra="trl")
 
 
 class Bare:

@@ -226,6 +226,11 @@ def test_the_mean_of_the_last_five_losses_must_be_below_nine_tenths_of_the_first
     assert passed(stage_b(fitted(*flat), answers(32), TrainConfig(), options=PreflightOptions(loss_ratio=0.95)))
 
 
+def test_a_training_that_could_not_begin_is_no_loss_that_was_not_finite() -> None:
+    (check,) = stage_b(SetupError("no adapters fit"), answers(32), TrainConfig())
+    assert (check.name, check.passed, check.found) == ("trains", False, "no adapters fit")
+
+
 def test_a_short_run_of_few_steps_compares_its_two_halves() -> None:
     for losses in ((3.0, 2.0), (3.0, 2.9, 2.0, 2.1), (3.0, 3.0, 9.0, 2.0, 2.0)):
         assert passed(stage_b(fitted(*losses), answers(32), TrainConfig())), losses

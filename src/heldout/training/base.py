@@ -95,3 +95,10 @@ class Resuming(Protocol):
     def spent(self, job: TrainingJob) -> Spend:
         """What the job had spent when its newest checkpoint was written; nothing where there is none. `fit` counts it
         in what it says that it spent."""
+
+
+class Readying(Protocol):
+    """A trainer that can say beforehand what it lacks."""
+
+    def ready(self, config: TrainConfig) -> None:
+        """`SetupError` where a library that such trainings need is not there."""

@@ -126,7 +126,7 @@ def stage_a(
 
 
 def stage_b(
-    run: Fitted | TrainingError,
+    run: Fitted | TrainingError | SetupError,
     answers: Answers,
     config: TrainConfig,
     *,
@@ -136,9 +136,11 @@ def stage_b(
     """Check the short run of `options.steps` steps, and that its checkpoint loads and stops in the evaluator.
 
     A run that died is a failed check, unless an accident of the machine ended it: that error is raised again, since
-    nothing is known about the recipe.
+    nothing is known about the recipe. A `SetupError` is a training that could not begin with these data and settings.
     """
     limits, options = limits or Limits(), options or PreflightOptions()
+    if isinstance(run, SetupError):
+        return (_check("trains", False, str(run), "a training that begins"),)
     if isinstance(run, TrainingError):
         if run.missing:
             raise run

@@ -6,6 +6,8 @@ from heldout.errors import need
 from heldout.records import Spend
 from heldout.training.base import Fitted, TrainingJob, Watch
 from heldout.training.launching import launch
+from heldout.training.settings import TrainConfig
+from heldout.training.trainer import need_training
 
 __all__ = ["TrlTrainer"]
 
@@ -15,17 +17,18 @@ class TrlTrainer:
 
     def fit(self, job: TrainingJob, watch: Watch) -> Fitted:
         """See `Trainer.fit`. The data of each step and the schedule are those of the trainer `transformers`."""
-        for module in ("torch", "transformers", "accelerate", "safetensors"):
-            need(module, extra="train")
-        if job.config.method == "lora":
-            need("peft", extra="train")
-        need("trl", extra="trl")
+        self.ready(job.config)
         # Only here, since they import torch.
         from heldout.training.trl_sft import fine_tune
 
         if job.config.processes > 1:
             return launch("heldout.training.trl_sft:fine_tune", job, watch, earlier=self.spent(job))
         return fine_tune(job, watch)
+
+    def ready(self, config: TrainConfig) -> None:
+        """See `Readying.ready`."""
+        need_training(config)
+        need("trl", extra="trl")
 
     def spent(self, job: TrainingJob) -> Spend:
         """See `Resuming.spent`."""

@@ -12,6 +12,7 @@ from heldout.improvers.training_roles import TrainingImprover
 from heldout.loops.noise import measure_noise
 from heldout.loops.session import Session, TrainingGround
 from heldout.loops.weights.evaluating import score
+from heldout.loops.weights.fitting import make_trainer
 from heldout.loops.weights.options import ImproveOptions
 from heldout.loops.weights.state import TRACK, WeightsSearch, weights_of
 from heldout.records import Candidate
@@ -23,6 +24,7 @@ def begin(session: Session, start: Candidate, options: ImproveOptions) -> Weight
     """The state before round 1. `SetupError` for a start, improver, gate or select set that does not fit the loop."""
     improver, ground = _improver(session), _ground(session, start)
     _check_base(ground, start, options)
+    make_trainer(ground, options)
     _check_search(session)
     _check_gate(session, options)
     _check_resolution(session, options)

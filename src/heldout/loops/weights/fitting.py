@@ -12,17 +12,29 @@ from heldout import registry
 from heldout.errors import BoundaryError, BudgetExhausted, SetupError, StoreError, TrainingError, boundary
 from heldout.harness.base import Preparation
 from heldout.loops.proposing import step_seed
+from heldout.loops.session import TrainingGround
+from heldout.loops.weights.options import ImproveOptions
 from heldout.loops.weights.state import Prepared, WeightsSearch, instruction_of, weights_of
 from heldout.records import Spend
 from heldout.store.events import Prepared as PreparedEvent
 from heldout.store.training_events import Preflighted, TrainingEnded
 from heldout.store.weights import WeightsOrigin
 from heldout.training import TRAINERS, Example, Fitted, TrainConfig, Trainer, TrainingJob, Watch
-from heldout.training.base import Foretelling, Resuming
+from heldout.training.base import Foretelling, Readying, Resuming
 from heldout.training.metering import Meter, accidents
 from heldout.training.preflight import cleared, template_digest
 
-__all__ = ["CAREFUL", "Fit", "fit", "keep_part", "keep_stopped", "run_trainer", "stopped_key", "thinned"]
+__all__ = [
+    "CAREFUL",
+    "Fit",
+    "fit",
+    "keep_part",
+    "keep_stopped",
+    "make_trainer",
+    "run_trainer",
+    "stopped_key",
+    "thinned",
+]
 
 _CURVE = 200
 """Losses of a curve that go on record."""
@@ -113,7 +125,7 @@ def _check_cleared(search: WeightsSearch, prepared: Prepared, parent: str) -> No
 def run_trainer(search: WeightsSearch, wanted: Fit) -> Fitted:
     """Train within what the budget leaves. A fault carries on; what it had cost is in `search.lost`, or on record
     where the same training is begun again on resume."""
-    session, trainer = search.session, _trainer(search)
+    session, trainer = search.session, make_trainer(search.ground, search.options)
     job = _job(search, wanted)
     _tell_earlier(search, wanted, trainer, job)
     bound = _bound(trainer, job, wanted)
@@ -226,9 +238,13 @@ def thinned(losses: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(losses[place] for place in places)
 
 
-def _trainer(search: WeightsSearch) -> Trainer:
-    name = search.options.backend or search.ground.trainer
+def make_trainer(ground: TrainingGround, options: ImproveOptions) -> Trainer:
+    """The trainer that the options name, or that fits the model; `SetupError` for one that is not there, or lacks a
+    library that a training by these options needs."""
+    name = options.backend or ground.trainer
     trainer: Trainer = registry.load(name, among=TRAINERS, what="trainer")()
+    if hasattr(trainer, "ready"):
+        cast(Readying, trainer).ready(options.train)
     return trainer
 
 

@@ -159,15 +159,14 @@ def _stage_b(search: WeightsSearch, attempt: _Attempt) -> Preflighted:
     return done
 
 
-def _short_run(search: WeightsSearch, wanted: Fit) -> tuple[Fitted | TrainingError, Spend]:
+def _short_run(search: WeightsSearch, wanted: Fit) -> tuple[Fitted | TrainingError | SetupError, Spend]:
     """The run, or what it died of. An accident of the machine says nothing about the recipe, and is passed on."""
     try:
         fitted = run_trainer(search, wanted)
     except (TrainingError, SetupError) as fault:
         if isinstance(fault, TrainingError) and fault.missing:
             raise
-        died = fault if isinstance(fault, TrainingError) else TrainingError(str(fault))
-        return died, search.lost.pop(wanted.work, Spend())
+        return fault, search.lost.pop(wanted.work, Spend())
     return fitted, fitted.spend
 
 
