@@ -41,9 +41,10 @@ class Bubblewrap:
     """Linux namespaces, no privileges needed, a few milliseconds for a command.
 
     Shown read-only: the programs and libraries of this machine (`/usr`), the Python installation that runs Heldout
-    (not its virtual environment), made-up users, and the folders that the scene names. Of the rest of this machine
-    nothing: no home, no project, no environment, no other process, no network. Commands run as a user who is not
-    root, without capabilities, behind a system call filter, and where Heldout runs as root, as a user who owns nothing.
+    (not its virtual environment), made-up users, and the folders that the scene names; in none of these is Heldout's
+    own package. Of the rest of this machine nothing: no home, no project, no environment, no other process, no network.
+    Commands run as a user who is not root, without capabilities, behind a system call filter, and where Heldout runs as
+    root, as a user who owns nothing.
 
     Kernel limits: time, address space and file size of each process, the number of processes (Linux 5.14 or later),
     size and number of files of `/work` and `/tmp`. Watched every 50 ms, so that they may be passed for an instant:

@@ -158,6 +158,7 @@ class FileSystem:
         lines += [
             f"{_escaped(source)} {_escaped(_ROOT + path)} none rbind 0 0\n" for path, source in layout.binds.items()
         ]
+        lines += [f"sandbox {_escaped(_ROOT + path)} tmpfs ro,size=4k,mode=0555 0 0\n" for path in layout.hidden]
         return "".join(lines)
 
     def _folder(self, path: str) -> int:

@@ -39,6 +39,8 @@ class Layout:
     files: Mapping[str, bytes]
     binds: Mapping[str, str]
     """Path to the folder of this machine that is shown there, read-only."""
+    hidden: tuple[str, ...]
+    """Folders below the binds that are shown empty."""
     env: Mapping[str, str] = field(repr=False)
     """The whole environment of a command."""
 
@@ -65,6 +67,7 @@ def layout(mounts: Mapping[str, str], env: Mapping[str, str]) -> Layout:
         links=links,
         files={f"/etc/{name}": text.encode() for name, text in _ETC.items()} | _loader_cache(),
         binds=dict(sorted(binds.items())),
+        hidden=_hidden(binds),
         env={
             "PATH": ":".join(dict.fromkeys((_PYTHON_LINKS, f"{prefix}/bin", *_PROGRAMS))),
             "HOME": WORK,
@@ -75,6 +78,14 @@ def layout(mounts: Mapping[str, str], env: Mapping[str, str]) -> Layout:
             **_checked(env),
         },
     )
+
+
+def _hidden(binds: Mapping[str, str]) -> tuple[str, ...]:
+    """Heldout itself, where it is installed beside the system's libraries: with its generators a task set could be made
+    again, the tasks that nobody may see included."""
+    own = Path(__file__).resolve().parents[1]
+    shown = ((PurePosixPath(path), Path(source).resolve()) for path, source in binds.items())
+    return tuple(sorted(str(path / own.relative_to(source)) for path, source in shown if own.is_relative_to(source)))
 
 
 def _python() -> tuple[str, str]:
