@@ -137,11 +137,18 @@ class TestTrustedFiles:
         with pytest.raises(SetupError, match="the run is void"):
             world.finish_again(folder)
 
-    def test_invariant_2_weights_that_bring_another_chat_template_void_the_run(self, tmp_path: Path) -> None:
-        config = world.start(tmp_path, "end", over=(DOCTORED,))
+    @pytest.mark.parametrize("twice", [False, True])
+    def test_invariant_2_weights_that_bring_another_chat_template_void_the_run(
+        self, tmp_path: Path, twice: bool
+    ) -> None:
+        """Also where the same recipe's second training, which never becomes the head, brings its own."""
+        config = world.start(tmp_path, "end", over=(DOCTORED, {"options": {"training_noise": twice}}))
+        full: list[TrainingJob] = []
 
         def template(job: TrainingJob, fitted: Fitted | None) -> None:
             if fitted is not None and job.steps is None:
+                full.append(job)
+            if fitted is not None and job.steps is None and len(full) == 1:
                 (Path(fitted.folder) / "chat_template.jinja").write_text("{{ messages[-1]['content'] }}")
 
         world.DOINGS.append(template)

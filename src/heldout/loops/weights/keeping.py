@@ -28,8 +28,9 @@ def guard(search: WeightsSearch, number: int, *, after: bool = False) -> None:
     if recorded is None:
         last = f"{number}/before" if after else f"{number - 1}/after"
         before = session.recorder.find("trusted.hash", last, TrustedHash)
-        newest = search.pool[-1] if after else (0, search.head)
-        judged = newest[1] if newest[0] == number else search.head
+        # The first child of the round is the one that may be head; a second training is for the noise alone.
+        children = [scored for round_, scored in search.pool if round_ == number] if after else []
+        judged = children[0] if children else search.head
         weights = search.ground.store.path(weights_of(judged.candidate))
         made = trusted_hash(_trusted(search), weights, round=number, moment=moment, before=before)
         recorded = session.recorder.record("trusted.hash", made)
