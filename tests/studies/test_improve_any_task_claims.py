@@ -20,15 +20,24 @@ from heldout.studies.improve_any_task.arms import (
     WITHOUT_START,
     arms_of,
 )
-from heldout.studies.improve_any_task.claims import claims_of
+from heldout.studies.improve_any_task.claims import MENDED, claims_of
+from heldout.studies.improve_any_task.forgetting import retained_table
+from heldout.studies.improve_any_task.leads import lead_of
 from heldout.studies.improve_any_task.measuring import Worth
 from heldout.studies.improve_any_task.plans import Start
 from heldout.studies.improve_any_task.reading import Noise, Round, Trail
 from heldout.studies.improve_any_task.runs import Final, Result
 from heldout.studies.improve_any_task.summaries import ArmRuns, Arms, share
-from heldout.studies.improve_any_task.tables import dominant_table, gains_table, start_table
+from heldout.studies.improve_any_task.tables import (
+    attempts_table,
+    differences_table,
+    dominant_table,
+    gains_table,
+)
 from heldout.studies.improve_any_task.training_noise import noise_table
+from heldout.studies.improve_any_task.without_start import start_table
 from heldout.studies.results import Claim, ClaimVerdict
+from heldout.studies.tables import Cell, Table
 
 SEEDS = 12
 KEPT = {"copy": 0.9, "reverse": 0.9, "sort": 0.9}
@@ -51,7 +60,7 @@ class Made:
 
 
 def _final(audit: float, select: float, retain: Mapping[str, float]) -> Final:
-    return Final(worth=Worth(weights=f"{audit:.6f}", audit=audit, exact=audit, retain=retain), select=select)
+    return Final(worth=Worth(weights=f"{audit:.6f}", audit=audit, tasks=100, exact=audit, retain=retain), select=select)
 
 
 def _results(made: Made, start: Start, *, shift: int) -> tuple[Result, ...]:
@@ -120,12 +129,42 @@ def test_no_preflight_must_lose_and_waste() -> None:
     assert wastes.verdict is ClaimVerdict.NOT_REPRODUCED
 
 
+def test_a_claim_of_two_halves_shows_the_number_of_the_half_that_decided() -> None:
+    loses, neither = (_claim(_arms(no_preflight=Made(audit=audit)), "C3") for audit in (0.5, 0.6))
+    thrifty = _claim(_arms(full=Made(wasted=0.4), no_preflight=Made(audit=0.5)), "C3")
+    assert loses.verdict is ClaimVerdict.UNDECIDED  # it loses, and wastes no more
+    assert loses.rests_on.startswith("the second half, which decides: share of wasted spend")
+    assert loses.number == pytest.approx(0.0, abs=0.5)
+    assert neither.rests_on.startswith("the first half, which decides: audited score")
+    assert (thrifty.verdict, thrifty.number) == (ClaimVerdict.NOT_REPRODUCED, pytest.approx(-40.0, abs=0.5))
+    stalls, keeps_up = (_claim(_arms(fixed=Made(audit=audit)), "C5") for audit in (0.46, 0.56))
+    assert stalls.number == pytest.approx(14.0, abs=1.0)  # points above the fixed recipe
+    assert stalls.rests_on.startswith("the first half, which decides: audited score")
+    assert keeps_up.number == pytest.approx(0.5 * 15.0 - 11.0, abs=1.0)  # half of full's later gain minus its own
+    assert keeps_up.rests_on.startswith("the second half, which decides: audited gain after the first acceptance")
+    assert keeps_up.interval is not None
+    assert keeps_up.interval[1] < 0.0
+
+
 def test_the_dominant_error_changes_in_most_runs_or_in_none() -> None:
     assert _claim(_arms(), "C4").verdict is ClaimVerdict.REPRODUCED
     never = _claim(_arms(full=Made(dominant=("stop", "stop"))), "C4")
     assert never.verdict is ClaimVerdict.NOT_REPRODUCED
     assert never.number == 0.0
     assert "base: stop (12 of 12)" in never.sentence
+
+
+def test_seeds_are_the_unit_of_the_dominant_error_and_the_page_says_since_when() -> None:
+    same = Made(dominant=("stop", "stop"))
+    arms = dict(_arms())
+    arms["base"] = {**arms["base"], FULL: ArmRuns(FULL, ARMS[FULL], _results(same, "base", shift=0))}
+    half = _claim(arms, "C4")
+    assert half.number == 0.0  # 12 of 24 runs change, and in no seed both of its runs
+    assert half.interval == share(0, SEEDS).interval
+    assert "In 0 of 12 seeds" in half.sentence
+    assert "(12 of 24 runs)" in half.sentence
+    assert MENDED in half.sentence
+    assert _claim(_arms(), "C4").interval == share(SEEDS, SEEDS).interval
 
 
 def test_a_fixed_recipe_stalls_where_it_gains_little_after_its_first_acceptance() -> None:
@@ -140,6 +179,44 @@ def test_the_page_says_whether_the_mixture_wins() -> None:
     assert "at once wins in this world" in wins
     assert "does not win here" in loses
     assert "not told apart from full" in equal
+    assert "p after Holm over all 9 rows 0.000" in wins
+
+
+def test_the_mixture_wins_by_holm_s_rule_alone() -> None:
+    spread = [0.07, 0.07, 0.07, 0.07, 0.07, -0.01, -0.01, -0.01, -0.01, -0.01, -0.01, 0.07]
+    sentence = _claim(_led_by(MIXTURE, spread), "C5").sentence
+    assert "Training on all data at once is ahead of full by +3.0 (+" in sentence
+    assert "(plain interval; p after Holm over all 9 rows 0." in sentence
+    assert "wins" not in sentence
+
+
+def test_holm_s_rule_corrects_for_the_whole_family() -> None:
+    spread = [-0.07, -0.07, -0.07, -0.07, -0.07, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, -0.07]
+    arms = _led_by(RANDOM_FOCAL, spread)
+    alone = lead_of(arms, [RANDOM_FOCAL]).p_values[RANDOM_FOCAL]
+    three = lead_of(arms, [RANDOM_FOCAL, RANDOM_STRATEGY, NO_PREFLIGHT]).p_values
+    assert 0.05 / 3 < alone < 0.05
+    assert three[RANDOM_FOCAL] == pytest.approx(3 * alone)
+    assert _claim(arms, "C1").verdict is ClaimVerdict.UNDECIDED  # one comparison alone would be called reproduced
+
+
+def _led_by(name: str, spread: Sequence[float]) -> Arms:
+    """Every arm with the same scores, but for one that differs from them by these."""
+
+    def of(start: Start, moves: Sequence[float]) -> tuple[Result, ...]:
+        plain = _results(Made(), start, shift=0)
+        audits = [0.6 + move for move in moves]
+        return tuple(
+            one.model_copy(update={"final": _final(audit, 0.6, KEPT)}) for one, audit in zip(plain, audits, strict=True)
+        )
+
+    return {
+        start: {
+            other: ArmRuns(other, arm, of(start, spread if other == name else [0.0] * SEEDS))
+            for other, arm in ARMS.items()
+        }
+        for start in ("base", "instruct")
+    }
 
 
 def test_the_chance_to_ship_a_loss_is_that_from_the_start_that_is_hardest_to_improve() -> None:
@@ -158,6 +235,29 @@ def test_the_chance_to_ship_a_loss_is_that_from_the_start_that_is_hardest_to_imp
     assert often.verdict is ClaimVerdict.REPRODUCED
     assert "from trained 12 of 12" in often.sentence
     assert "in 0 of" in often.sentence
+    assert "(by −10.0 points on audit on average, exactly −10.0)" in often.sentence
+
+
+def test_measured_scores_say_that_they_decide_and_how_many_losses_are_clear() -> None:
+    """Of 100 tasks at 0.3 a standard error of a difference is √(0.3 · 0.7 · 2 / 100) = 6.5 points."""
+    shipped = [0.29] * 6 + [0.2] * 4 + [0.3] * 2
+    given = [_results(Made(shipped=audit), "instruct", shift=0)[0] for audit in shipped]
+    real = tuple(_measured(one.model_copy(update={"final": one.without_start})) for one in given)
+    arms = {start: dict(runs) for start, runs in _arms().items()}
+    arms["instruct"][WITHOUT_START] = ArmRuns(WITHOUT_START, ARMS[WITHOUT_START], real)
+    claim = _claim(arms, "C6")
+    assert claim.number == pytest.approx(100 * 10 / 12)
+    assert "10 of 12 (by −4.6 points on audit on average, 4 by more than one standard error)" in claim.sentence
+    assert "Measured scores decide that here, so that one of 100 tasks is enough" in claim.sentence
+
+
+def _measured(one: Result) -> Result:
+    """As of a real model, whose exact scores nobody knows."""
+
+    def final(given: Final) -> Final:
+        return given.model_copy(update={"worth": given.worth.model_copy(update={"exact": None})})
+
+    return one.model_copy(update={"begun": final(one.begun), "final": final(one.final)})
 
 
 def test_a_final_below_the_start_on_select_refutes_the_half_about_the_start_in_the_pool() -> None:
@@ -179,6 +279,19 @@ def test_one_skill_that_falls_is_found_and_small_falls_do_not_count() -> None:
     assert "`reverse` in `mixture at once`" in lost.sentence
 
 
+def test_a_fall_that_is_one_of_many_is_judged_among_all_of_them() -> None:
+    arms = {start: dict(runs) for start, runs in _arms().items()}
+    falls = [0.07, 0.07, 0.07, 0.07, 0.07, -0.01, -0.01, -0.01, -0.01, -0.01, -0.01, 0.07]  # alone: p < 0.05
+    noisy = tuple(
+        one.model_copy(update={"final": _final(0.6, 0.6, {**KEPT, "sort": 0.9 - fall})})
+        for one, fall in zip(arms["base"][MIXTURE].results, falls, strict=True)
+    )
+    arms["base"][MIXTURE] = ArmRuns(MIXTURE, ARMS[MIXTURE], noisy)
+    claim = _claim(arms, "C8")
+    assert claim.sentence.startswith("0 of 54 skills of an arm fall significantly (Holm)")
+    assert claim.verdict is ClaimVerdict.UNDECIDED
+
+
 def test_arms_that_were_not_run_have_no_claim() -> None:
     few = {start: {name: given[name] for name in (FULL, RANDOM_STRATEGY)} for start, given in _arms().items()}
     assert [one.id for one in claims_of(few, "b")] == ["C2", "C4", "C8"]
@@ -191,10 +304,65 @@ def test_one_seed_decides_nothing() -> None:
     one = {start: {name: first(runs) for name, runs in given.items()} for start, given in _arms().items()}
     by_id = {claim.id: claim for claim in claims_of(one, "a")}
     assert all(by_id[name].verdict is ClaimVerdict.UNDECIDED for name in ("C1", "C2", "C3", "C5", "C7", "C8"))
-    assert by_id["C5"].number is None
+    assert all(by_id[name].number is None for name in ("C1", "C2", "C3", "C5"))
 
 
 # ---- tables
+
+
+def _rows(table: Table) -> list[dict[str, Cell]]:
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def test_what_is_the_same_model_in_every_run_differs_by_exactly_nothing() -> None:
+    still = tuple(
+        one.model_copy(update={"final": one.begun, "without_start": one.begun})
+        for one in _results(Made(), "base", shift=0)
+    )
+    arms = {start: {**runs, FIXED: ArmRuns(FIXED, ARMS[FIXED], still)} for start, runs in _arms().items()}
+    arms = {start: {**runs, WITHOUT_START: runs[FULL]} for start, runs in arms.items()}
+    gains, lost = (
+        next(row for row in _rows(table) if row["arm"] == FIXED)
+        for table in (gains_table(arms, name="g", simulated=True), retained_table(arms, name="r", simulated=True))
+    )
+    assert [gains[name] for name in ("audited gain", "low", "high", "note")] == [0.0, 0.0, 0.0, "the same models"]
+    assert [lost[name] for name in ("mean", "low", "high", "note")] == [0.0, 0.0, 0.0, "the same models"]
+    rows = {str(row["other arm"]): row for row in _rows(differences_table(arms, name="d"))}
+    shared, other = rows[WITHOUT_START], rows[FIXED]
+    assert [shared[name] for name in ("full minus it", "low", "high", "note")] == [0.0, 0.0, 0.0, "the same models"]
+    assert other["note"] is None
+    assert other["low"] != other["high"]
+
+
+def test_equal_scores_of_different_models_are_no_identity() -> None:
+    arms = _arms(full=Made(spread=0.0), random_focal=Made(spread=0.0))
+    renamed = tuple(
+        one.model_copy(
+            update={
+                "final": one.final.model_copy(update={"worth": one.final.worth.model_copy(update={"weights": "w"})})
+            }
+        )
+        for one in arms["base"][RANDOM_FOCAL].results
+    )
+    arms = {**arms, "base": {**arms["base"], RANDOM_FOCAL: ArmRuns(RANDOM_FOCAL, ARMS[RANDOM_FOCAL], renamed)}}
+    row = next(row for row in _rows(differences_table(arms, name="d")) if row["other arm"] == RANDOM_FOCAL)
+    assert row["note"] is None
+    assert (row["full minus it"], row["low"] == row["high"]) == (0.0, False)
+
+
+def test_the_table_of_differences_has_what_both_spent_and_says_that_the_mixture_is_fixed() -> None:
+    arms = {start: dict(runs) for start, runs in _arms().items()}
+    for start, seconds in (("base", 50.0), ("instruct", 54.0)):
+        less = tuple(
+            one.model_copy(update={"trail": one.trail.model_copy(update={"spent_s": seconds})})
+            for one in arms[start][MIXTURE].results  # type: ignore[index]
+        )
+        arms[start][MIXTURE] = ArmRuns(MIXTURE, ARMS[MIXTURE], less)  # type: ignore[index]
+    table = differences_table(arms, name="d")
+    row = next(row for row in _rows(table) if row["other arm"] == MIXTURE)
+    assert (row["full spent, s"], row["it spent, s"]) == (pytest.approx(100.0), pytest.approx(52.0))
+    assert "The steps of `mixture at once` are fixed beforehand" in table.note
+    assert "The steps of `mixture at once` are fixed beforehand" in attempts_table(arms, name="a", simulated=False).note
 
 
 def test_the_table_of_gains_holds_what_the_run_promised_beside_what_the_audit_found() -> None:

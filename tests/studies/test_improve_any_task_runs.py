@@ -16,6 +16,8 @@ from heldout.errors import BudgetExhausted
 from heldout.loops import load_loop
 from heldout.loops.base import Found
 from heldout.loops.session import Session
+from heldout.records import Verdict
+from heldout.store.events import Decided
 from heldout.store.training_events import AttemptEnded, Diagnosed
 from heldout.studies.improve_any_task.arms import (
     ARMS,
@@ -133,6 +135,40 @@ def test_the_trail_is_what_the_journal_says(tmp_path: Path) -> None:
         assert trail.changes
         assert 0 < trail.spent_s <= session.ledger.total.cpu_s <= TINY.budget_s
         assert trail.spent_s % TINY.step_s == pytest.approx(0.0)  # simulated seconds alone
+
+
+@pytest.mark.parametrize("evaluations", [150, 165, 185, 210])
+def test_the_round_that_the_budget_ended_costs_all_that_is_on_record_of_it(evaluations: int, tmp_path: Path) -> None:
+    config = run_config(ARMS[FULL], "base", TINY, seed=SEED)
+    changed = {"budget": {"cpu_s": None, "evaluations": evaluations}}
+    with _searched(load_config([merge(config.model_dump(mode="json"), changed)]), tmp_path) as (session, found):
+        assert session.ground is not None
+        session.ground = replace(session.ground, trainer="transformers")  # whose seconds are all measured
+        trail, start = trail_of(session), found.start.candidate.digest
+        ended = {one.round for one in session.recorder.every("attempt", AttemptEnded)}
+        cut = [one for one in trail.rounds if one.number not in ended]
+        assert [one.status for one in cut] == [""]
+        measured = session.engine.recorded.values()
+        before = [one for one in measured if one.candidate == start and one.purpose in ("select", "noise")]
+        rounds = session.ledger.total.cpu_s - sum(one.spend.cpu_s for one in before)
+        assert sum(one.cpu_s for one in trail.rounds) == pytest.approx(rounds)
+        assert cut[0].cpu_s > 0
+        assert trail.wasted_share >= cut[0].cpu_s / session.ledger.total.cpu_s
+
+
+def test_the_first_model_is_that_of_the_first_acceptance(tmp_path: Path) -> None:
+    with _searched(run_config(ARMS[FULL], "base", TINY, seed=SEED), tmp_path) as (session, _found):
+        decided = session.recorder.every("decision", Decided)
+        accepted = next(one.candidates[0] for one in decided if one.decision.verdict is Verdict.ACCEPT)
+        weights = session.store.load(accepted).weights
+    found = _ran(ARMS[FULL], "base")
+    assert found.first.weights == weights != found.begun.worth.weights
+    assert found.first.exact is not None
+    assert found.begun.worth.exact is not None
+    assert found.first.exact > found.begun.worth.exact + 0.1
+    assert found.later_gain < found.exact_gain
+    rejected = _ran(arms_of("instruct")[HARMFUL], "instruct")
+    assert rejected.first == rejected.begun.worth
 
 
 def test_wasted_spend_is_that_of_attempts_that_left_the_model_as_it_was() -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from heldout.errors import SetupError
-from heldout.studies import load_study
-from heldout.studies.improve_any_task.arms import FULL, RANDOM_STRATEGY, WITHOUT_START
+from heldout.errors import SetupError, StoreError
+from heldout.studies import load_rewriter, load_study
+from heldout.studies.improve_any_task.arms import FULL, HARMFUL, RANDOM_STRATEGY, TWICE, WITHOUT_START
 from heldout.studies.improve_any_task.bench import Bench
 from heldout.studies.improve_any_task.gate_noise import gate_noise
+from heldout.studies.improve_any_task.kept_runs import keep_runs, kept_path, read_runs
 from heldout.studies.improve_any_task.main_table import pocket_part, simulated_part
 from heldout.studies.improve_any_task.plans import Plan, Sizes
 from heldout.studies.keeping import Done, keep_part, write_overview
@@ -63,6 +64,49 @@ def test_the_gate_part_shares_runs_with_the_main_one(bench: Bench, simulated: Pa
     assert {row[1] for row in null_gates.rows} == {"net", "greedy", "noise", "mcnemar"}
     assert len(null_gates.rows) == 8
     assert [row[0] for row in two_noises.rows] == ["base", "instruct"]
+
+
+def test_tables_are_written_again_from_kept_runs(bench: Bench, simulated: Part, tmp_path: Path) -> None:
+    made = {"a": simulated, "c": gate_noise(bench)}
+    for name, part in made.items():
+        keep_part(Done(part, 1.0), tmp_path, command=f"heldout bench improve_any_task --only {name}")
+        keep_runs(bench.kept(*((TWICE,) if name == "c" else ())), kept_path(tmp_path, name))
+    write_overview(tmp_path, ("a", "b", "c"), page=partial(page_text, "improve_any_task"))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for name in ("README.md", "claims.csv", "part_a.json", "gains.csv", "overstatement.svg", "part_c.json"):
+        (tmp_path / name).unlink()
+    written = load_rewriter("improve_any_task")(tmp_path, only=None)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert {path.name for path in written} == before.keys() - {"runs_a.jsonl.gz", "runs_c.jsonl.gz"}
+
+
+def test_kept_runs_come_back_as_they_were_with_the_sizes_that_made_them(bench: Bench, tmp_path: Path) -> None:
+    kept = bench.kept()
+    path = keep_runs(kept, kept_path(tmp_path, "a"))
+    assert read_runs(path) == kept
+    assert kept.plan == TINY_PLAN
+    assert {one.arm for one in kept.runs} == {FULL, RANDOM_STRATEGY, TWICE, HARMFUL}
+    assert len(path.read_bytes()) < 400 * len(kept.runs) + 2000
+    assert keep_runs(kept, kept_path(tmp_path, "b")).read_bytes() == path.read_bytes()
+
+
+def test_what_is_not_kept_is_told_and_never_run(bench: Bench, tmp_path: Path) -> None:
+    rewrite = load_rewriter("improve_any_task")
+    with pytest.raises(SetupError, match="--only a"):
+        rewrite(tmp_path, only=None)
+    with pytest.raises(SetupError, match="no part 'z'"):
+        rewrite(tmp_path, only="z")
+    some = bench.kept(FULL)
+    with pytest.raises(SetupError, match="the kept runs lack some that the tables need"):
+        simulated_part(Bench.of(some))
+    keep_runs(bench.kept(), kept_path(tmp_path, "a"))
+    with pytest.raises(StoreError, match="tells nothing of these runs of part a"):
+        rewrite(tmp_path, only="a")
+    kept_path(tmp_path, "a").write_bytes(b"torn")
+    with pytest.raises(StoreError, match="is not what this version writes"):
+        rewrite(tmp_path, only="a")
+    with pytest.raises(SetupError, match="keeps no runs"):
+        load_rewriter("verse")
 
 
 def test_the_page_calls_a_simulation_one_and_names_what_was_not_run(simulated: Part, tmp_path: Path) -> None:

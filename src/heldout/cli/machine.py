@@ -12,7 +12,7 @@ import typer
 
 from heldout.cli.app import DONE, app
 from heldout.cli.printing import print_checks, print_json
-from heldout.studies import load_study
+from heldout.studies import load_rewriter, load_study
 from heldout.workbench import check_machine
 
 __all__ = ["bench_command", "doctor_command"]
@@ -48,15 +48,20 @@ def bench_command(
             "of improve_any_task."
         ),
     ] = None,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Write tables and page again from kept runs, and run nothing.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON on standard output and nothing else there.")
     ] = False,
 ) -> int:
     """Run a study of the field again and write its table, with the command, the config digest and the seeds."""
-    study = load_study(name)
     target = (out / "quick" if quick else out) / name
-    command = shlex.join(["heldout", *sys.argv[1:]])
-    written = study(target, quick=quick, only=only, command=command)
+    if tables:
+        written = load_rewriter(name)(target, only=only)
+    else:
+        command = shlex.join(["heldout", *sys.argv[1:]])
+        written = load_study(name)(target, quick=quick, only=only, command=command)
     if as_json:
         sys.stdout.write(json.dumps({"study": name, "files": [str(path) for path in written]}) + "\n")
     else:

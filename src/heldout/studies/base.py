@@ -7,9 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+from heldout.errors import SetupError
 from heldout.registry import load
 
-__all__ = ["STUDIES", "Study", "load_study"]
+__all__ = ["REWRITERS", "STUDIES", "Rewriter", "Study", "load_rewriter", "load_study"]
 
 STUDIES: Mapping[str, str] = MappingProxyType(
     {
@@ -23,6 +24,9 @@ STUDIES: Mapping[str, str] = MappingProxyType(
 )
 """Short names of `heldout bench`."""
 
+REWRITERS: Mapping[str, str] = MappingProxyType({"improve_any_task": "heldout.studies.improve_any_task.study:tables"})
+"""Those that keep their runs: `heldout bench --tables`."""
+
 
 class Study(Protocol):
     """A published result, run again."""
@@ -34,6 +38,29 @@ class Study(Protocol):
         an earlier call left of other parts is kept. `command` goes into the provenance. Equal arguments give equal
         bytes, but for run times. `SetupError` for a part that there is not, or that cannot run here.
         """
+
+
+class Rewriter(Protocol):
+    """Writes a study's tables again without running anything."""
+
+    def __call__(self, target: Path, *, only: str | None) -> list[Path]:
+        """From the runs that `Study` kept in `target`: tables, plots, claims and the page.
+
+        Provenance stays, but for the digest of what is written. `only` is one part, and None every part that is kept.
+        `SetupError` without runs.
+        """
+
+
+def load_rewriter(name: str) -> Rewriter:
+    """Of the study of this name; `SetupError` where it keeps no runs."""
+    load_study(name)
+    if name not in REWRITERS:
+        raise SetupError(
+            f"the study {name!r} keeps no runs to write tables from; {', '.join(sorted(REWRITERS))} does: leave out "
+            "--tables"
+        )
+    rewriter: Rewriter = load(name, among=REWRITERS, what="study")
+    return rewriter
 
 
 def load_study(name: str) -> Study:

@@ -20,7 +20,7 @@ from heldout.studies.results import Claim, Part, Provenance
 from heldout.studies.scatter import Scatter, scatter_svg
 from heldout.studies.tables import Table, csv_text
 
-__all__ = ["Done", "Page", "keep_part", "timed", "write_overview"]
+__all__ = ["Done", "Page", "keep_again", "keep_part", "timed", "write_overview"]
 
 Kept = TypeVar("Kept", bound=Record)
 
@@ -54,9 +54,6 @@ def keep_part(done: Done, target: Path, *, command: str) -> list[Path]:
     import numpy
 
     part = done.part
-    paths = [_write(target / f"{table.name}.csv", csv_text(table)) for table in part.tables]
-    paths += [_write(target / f"{plot.name}.svg", _svg(plot)) for plot in part.plots]
-    paths.append(_write(_part_file(target, part.id), part.model_dump_json(indent=1) + "\n"))
     entry = Provenance(
         command=command,
         heldout=heldout.__version__,
@@ -66,9 +63,27 @@ def keep_part(done: Done, target: Path, *, command: str) -> list[Path]:
         runtime_s=round(done.runtime_s, 1),
         quick=part.quick,
         seeds=part.seeds,
-        digest=digest_of(json.loads(part.model_dump_json())),
+        digest=_digest(part),
         config_digests=part.config_digests,
     )
+    return _kept(part, target, entry)
+
+
+def keep_again(part: Part, target: Path) -> list[Path]:
+    """The same for a part that was made again from kept runs: of its provenance only the digest of its content changes.
+    `StoreError` where these runs have none."""
+    entry = _provenances(target).parts.get(part.id)
+    if entry is None or entry.config_digests != part.config_digests:
+        raise StoreError(
+            f"{str(target / 'provenance.json')!r} tells nothing of these runs of part {part.id}: run it again"
+        )
+    return _kept(part, target, entry.model_copy(update={"digest": _digest(part)}))
+
+
+def _kept(part: Part, target: Path, entry: Provenance) -> list[Path]:
+    paths = [_write(target / f"{table.name}.csv", csv_text(table)) for table in part.tables]
+    paths += [_write(target / f"{plot.name}.svg", _svg(plot)) for plot in part.plots]
+    paths.append(_write(_part_file(target, part.id), part.model_dump_json(indent=1) + "\n"))
     known = {**_provenances(target).parts, part.id: entry}
     everything = _Provenances(parts=dict(sorted(known.items())))
     paths.append(_write(target / "provenance.json", everything.model_dump_json(indent=1) + "\n"))
@@ -84,6 +99,10 @@ def write_overview(target: Path, names: Sequence[str], *, page: Page) -> list[Pa
         _write(target / "claims.csv", csv_text(_claims_table(claims))),
         _write(target / "README.md", text),
     ]
+
+
+def _digest(part: Part) -> str:
+    return digest_of(json.loads(part.model_dump_json()))
 
 
 def _claims_table(claims: list[Claim]) -> Table:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from heldout.stats import holm_adjusted, paired_t_test
 from heldout.studies.improve_any_task.measuring import RETAINED
 from heldout.studies.improve_any_task.saying import claim_of
-from heldout.studies.improve_any_task.summaries import ArmRuns, Arms, Known, known, over
+from heldout.studies.improve_any_task.summaries import SAME, ArmRuns, Arms, Known, known, over
 from heldout.studies.results import Claim, ClaimVerdict
 from heldout.studies.tables import Cell, Table
 
@@ -74,14 +74,18 @@ def retained_table(arms: Arms, *, name: str, simulated: bool) -> Table:
     for start, given in arms.items():
         for runs in given.values():
             changes = [_change(runs, skill) for skill in RETAINED]
-            mean = runs.known(lambda one: float(np.mean([one.kept(skill) for skill in RETAINED])))
-            rows.append((start, runs.name, *(one.estimate for one in changes), mean.value, mean.low, mean.high))
+            mean = runs.change(lambda one: float(np.mean([one.kept(skill) for skill in RETAINED])))
+            word = SAME if runs.unchanged else None
+            rows.append((start, runs.name, *(one.estimate for one in changes), mean.value, mean.low, mean.high, word))
     how = "exactly, since this is a simulation" if simulated else "measured on the role `retain`"
     return Table(
         name=name,
         title="Other skills: final minus start",
-        note=f"Points, {how}; none of these tasks decides anything. `low` and `high`: 95 % t interval over seeds.",
-        columns=("start", "arm", *RETAINED, "mean", "low", "high"),
+        note=(
+            f"Points, {how}; none of these tasks decides anything. `low` and `high`: 95 % t interval over seeds. "
+            f"`{SAME}`: the final is the start in every run."
+        ),
+        columns=("start", "arm", *RETAINED, "mean", "low", "high", "note"),
         rows=tuple(rows),
     )
 

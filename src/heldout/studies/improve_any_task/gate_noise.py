@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from heldout.studies.improve_any_task.arms import TWICE, Arm
 from heldout.studies.improve_any_task.bench import Bench
-from heldout.studies.improve_any_task.null_gates import NullRates, null_rates
+from heldout.studies.improve_any_task.null_gates import NullRates
 from heldout.studies.improve_any_task.plans import STARTS, Start
 from heldout.studies.improve_any_task.summaries import share
 from heldout.studies.improve_any_task.training_noise import noise_table
@@ -39,7 +39,7 @@ def gate_noise(bench: Bench) -> Part:
             "that the same recipe, trained twice, would have measured."
         ),
         tables=(
-            _null_table(null_rates(plan.tables, n=n, workers=plan.workers)),
+            _null_table(bench.null_rates(n)),
             noise_table(found, name="two_noises", simulated=True),
         ),
         seeds=plan.seeds,

@@ -15,9 +15,9 @@ from heldout.studies.improve_any_task.tables import (
     dominant_table,
     gains_table,
     ordered,
-    start_table,
 )
 from heldout.studies.improve_any_task.training_noise import noise_table
+from heldout.studies.improve_any_task.without_start import start_table
 from heldout.studies.results import Part
 
 __all__ = ["pocket_part", "simulated_part"]

@@ -31,6 +31,8 @@ class Worth(Record):
     """Digest."""
     audit: float
     """Measured, every audit task once."""
+    tasks: int
+    """How many those are."""
     exact: float | None = None
     """The expectation on the same tasks, known in a simulation alone."""
     retain: Mapping[str, float]
@@ -61,8 +63,9 @@ class Yard:
         if skills is not None:
             exact = true_accuracy(skills, _jobs(audit))
             plain: Mapping[str, float] = {name: skills.of(name) for name in RETAINED}
-            return Worth(weights=weights, audit=float(np.mean(scores)), exact=exact, retain=plain)
-        return Worth(weights=weights, audit=float(np.mean(scores)), retain=self._by_skill(candidate, retain))
+            return Worth(weights=weights, audit=float(np.mean(scores)), tasks=len(scores), exact=exact, retain=plain)
+        by_skill = self._by_skill(candidate, retain)
+        return Worth(weights=weights, audit=float(np.mean(scores)), tasks=len(scores), retain=by_skill)
 
     def _by_skill(self, candidate: Candidate, opened: OpenRole) -> Mapping[str, float]:
         scores, families = self._scores(candidate, opened), [task.family for task in opened.tasks]

@@ -63,8 +63,7 @@ class Tally(Record):
     """What the gate `noise` is told: from the difference of the two children."""
 
 
-@dataclass(frozen=True, slots=True)
-class NullRates:
+class NullRates(Record):
     """One gate at one training noise."""
 
     gate: str

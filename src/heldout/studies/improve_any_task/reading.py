@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import dropwhile
+
 from heldout.loops.base import Found
 from heldout.loops.session import Session
-from heldout.loops.weights.fitting import stopped_key
 from heldout.records import Record, Verdict
 from heldout.stats import EQUAL_WITHIN
-from heldout.store.events import Decided
-from heldout.store.training_events import AttemptEnded, Diagnosed, Preflighted, TrainingEnded, TrainingNoise
+from heldout.store.events import Decided, Event
+from heldout.store.training_events import (
+    AttemptEnded,
+    Diagnosed,
+    Preflighted,
+    TrainingEnded,
+    TrainingNoise,
+    TrustedHash,
+)
 
 __all__ = ["EVALUATED", "Noise", "Round", "Trail", "first_kept", "noise_of", "scores_of", "trail_of", "without_start"]
 
@@ -23,7 +31,8 @@ class Round(Record):
 
     number: int
     dominant: str
-    """The first fault of the most failures on the diagnosis tasks; empty where nothing fails."""
+    """The first fault of the most failures on the diagnosis tasks; empty where nothing fails, or the budget ended
+    before a diagnosis."""
     strategy: str = ""
     status: str = ""
     """Of the attempt; empty where the budget ended in it."""
@@ -79,27 +88,44 @@ class Noise(Record):
 def trail_of(session: Session) -> Trail:
     """Of a search that has ended."""
     attempts = {one.round: one for one in session.recorder.every("attempt", AttemptEnded)}
-    diagnosed = session.recorder.every("diagnosis", Diagnosed)
+    diagnosed = {one.round: one for one in session.recorder.every("diagnosis", Diagnosed)}
+    begun = [one.round for one in session.recorder.every("trusted.hash", TrustedHash) if one.moment == "before"]
     simulated = session.ground is not None and session.ground.trainer == "simulated"
-    costs = {one.round: _cost(session, attempts.get(one.round), one.round, simulated=simulated) for one in diagnosed}
-    rounds = [_round(one, attempts.get(one.round), cpu_s=costs[one.round]) for one in diagnosed]
-    return Trail(rounds=tuple(rounds), spent_s=sum(costs.values()) if simulated else session.ledger.total.cpu_s)
+    rounds = []
+    for number in sorted({*diagnosed, *begun}):
+        cost = _simulated_s(session, number) if simulated else _cost(session, number, attempts.get(number))
+        if number in diagnosed or cost:
+            rounds.append(_round(number, diagnosed.get(number), attempts.get(number), cpu_s=cost))
+    spent = sum(one.cpu_s for one in rounds) if simulated else session.ledger.total.cpu_s
+    return Trail(rounds=tuple(rounds), spent_s=spent)
 
 
-def _cost(session: Session, attempt: AttemptEnded | None, number: int, *, simulated: bool) -> float:
-    """Seconds of a round; of a simulation the simulated ones alone, which trainings have that did not die."""
-    if attempt is not None and not simulated:
+def _cost(session: Session, number: int, attempt: AttemptEnded | None) -> float:
+    """Seconds of a round. Of the one that the budget ended in they are those of every event since it began:
+    evaluations, diagnosis, building, preflights and trainings, those that were stopped or died among them."""
+    if attempt is not None:
         return attempt.spend.cpu_s
-    recorder, prefix = session.recorder, stopped_key("training", f"round-{number}-").rstrip("/")
+    events = session.recorder.journal.read_from(0)
+    since = dropwhile(lambda one: not _begins(one, number), events)
+    return sum(float(one.data["spend"].get("cpu_s", 0.0)) for one in since if "spend" in one.data)
+
+
+def _begins(event: Event, number: int) -> bool:
+    return event.kind == "trusted.hash" and (event.data["round"], event.data["moment"]) == (number, "before")
+
+
+def _simulated_s(session: Session, number: int) -> float:
+    """The simulated seconds of a round, which trainings alone have that did not die."""
+    recorder = session.recorder
     short = [one.spend for one in recorder.every("preflight", Preflighted) if one.round == number and one.losses]
     full = [one.spend for one in recorder.every("training", TrainingEnded) if one.round == number and one.losses]
-    stopped = [] if simulated else [one.spend for key, one in recorder.prepared.items() if key.startswith(prefix)]
-    return sum(spend.cpu_s for spend in (*short, *full, *stopped))
+    return sum(spend.cpu_s for spend in (*short, *full))
 
 
-def _round(diagnosed: Diagnosed, attempt: AttemptEnded | None, *, cpu_s: float) -> Round:
-    largest = min(diagnosed.clusters, key=lambda one: (-one.count, one.code), default=None)
-    seen = Round(number=diagnosed.round, dominant="" if largest is None else largest.code, cpu_s=cpu_s)
+def _round(number: int, diagnosed: Diagnosed | None, attempt: AttemptEnded | None, *, cpu_s: float) -> Round:
+    clusters = () if diagnosed is None else diagnosed.clusters
+    largest = min(clusters, key=lambda one: (-one.count, one.code), default=None)
+    seen = Round(number=number, dominant="" if largest is None else largest.code, cpu_s=cpu_s)
     if attempt is None:
         return seen
     return seen.model_copy(update={"strategy": attempt.strategy, "status": attempt.status})

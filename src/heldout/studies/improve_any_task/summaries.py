@@ -14,9 +14,15 @@ from heldout.studies.improve_any_task.plans import STARTS, Start
 from heldout.studies.improve_any_task.runs import Result
 from heldout.studies.seeds import Known, SeedRuns, over_seeds
 
-__all__ = ["ArmRuns", "Arms", "Known", "Measure", "both_starts", "known", "over", "share"]
+__all__ = ["NOTHING", "SAME", "ArmRuns", "Arms", "Known", "Measure", "both_starts", "known", "over", "share", "signed"]
 
 Measure = Callable[[Result], float]
+
+NOTHING = Known(0.0, 0.0, 0.0, 0.0)
+"""Of the same models in every run: 0 by identity, with nothing to estimate."""
+
+SAME = "the same models"
+"""What a row says of a 0 that is one by identity."""
 
 
 def known(values: NDArray[np.float64], *, unit: float = 1.0, confidence: float = 0.95) -> Known:
@@ -44,6 +50,15 @@ class ArmRuns(SeedRuns[Arm, Result]):
         """Over seeds, in points."""
         return known(self.values(measure), unit=unit)
 
+    @property
+    def unchanged(self) -> bool:
+        """Whether the final is the start in every run."""
+        return all(one.is_start for one in self.results)
+
+    def change(self, measure: Measure) -> Known:
+        """Of the final against the start, in points: 0 by identity where the two are one in every run."""
+        return NOTHING if self.unchanged else self.known(measure)
+
 
 Arms = Mapping[Start, Mapping[str, ArmRuns]]
 """By start and name of the arm."""
@@ -58,8 +73,9 @@ def both_starts(arms: Arms, name: str, measure: Measure) -> NDArray[np.float64]:
 
 def over(one: Known) -> str:
     """A number with its interval, in words."""
-    return f"{_signed(one.value)} ({_signed(one.low)} to {_signed(one.high)})"
+    return f"{signed(one.value)} ({signed(one.low)} to {signed(one.high)})"
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
+    """Points, in words."""
     return f"{value:+.1f}".replace("-", "−")

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-import numpy as np
-
-from heldout.studies.improve_any_task.arms import FULL, TWICE
-from heldout.studies.improve_any_task.claims import below_start
-from heldout.studies.improve_any_task.leads import audit, difference, exact_audit, lead_of
+from heldout.studies.improve_any_task.arms import FULL, MIXTURE, TWICE
+from heldout.studies.improve_any_task.leads import (
+    audit,
+    difference,
+    exact_audit,
+    lead_of,
+    others_of,
+    same_models,
+)
 from heldout.studies.improve_any_task.plans import STARTS
 from heldout.studies.improve_any_task.reading import EVALUATED
 from heldout.studies.improve_any_task.runs import Result
-from heldout.studies.improve_any_task.summaries import ArmRuns, Arms, share
+from heldout.studies.improve_any_task.summaries import NOTHING, SAME, ArmRuns, Arms, both_starts
 from heldout.studies.tables import Cell, Table
 
 __all__ = [
@@ -23,8 +27,9 @@ __all__ = [
     "dominant_table",
     "gains_table",
     "ordered",
-    "start_table",
 ]
+
+_FIXED_STEPS = f" The steps of `{MIXTURE}` are fixed beforehand, so that it does not fill its budget"
 
 _SHOWN = 3
 """Errors that a cell names."""
@@ -52,13 +57,13 @@ def gains_table(arms: Arms, *, name: str, simulated: bool) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for start, given in arms.items():
         for runs in given.values():
-            gain = runs.known(lambda one: one.gain)
+            gain = runs.change(lambda one: one.gain)
             row: list[Cell] = [start, runs.name, 100.0 * runs.mean(lambda one: one.begun.worth.audit)]
             row += [gain.value, gain.low, gain.high]
             row += [runs.known(lambda one: one.exact_gain).estimate] if simulated else []
             row += [runs.known(lambda one: one.select_gain).estimate]
             row += [runs.known(lambda one: one.overstatement, unit=2.0).estimate]
-            row.append(100.0 * runs.mean(lambda one: float(one.is_start)))
+            row += [100.0 * runs.mean(lambda one: float(one.is_start)), SAME if runs.unchanged else None]
             rows.append(tuple(row))
     return Table(
         name=name,
@@ -68,38 +73,64 @@ def gains_table(arms: Arms, *, name: str, simulated: bool) -> Table:
             "the audited gain over the start, ± is one standard error. `select gain`: on the tasks that decide, as the "
             "run reports it; `overstatement` is that minus the audited gain."
             + (" `exact`: the expectation on the same audit tasks, known here." if simulated else "")
+            + f" `{SAME}`: the final is the start in every run, so that its gain in these runs is 0 by identity."
         ),
         columns=(
             *("start", "arm", "start's audit, %", "audited gain", "low", "high"),
             *(("exact gain",) if simulated else ()),
-            *("select gain", "overstatement", "nothing improved, %"),
+            *("select gain", "overstatement", "nothing improved, %", "note"),
         ),
         rows=tuple(rows),
     )
 
 
 def differences_table(arms: Arms, *, name: str) -> Table:
-    """Full minus every other arm that is run from both starts."""
-    starts = [start for start in STARTS if start in arms]
-    others = [one for one in arms[starts[0]] if one != FULL and all(one in arms[start] for start in starts)]
+    """Full minus every other arm that is run from both starts, and what each of the two spent."""
+    starts, others = [start for start in STARTS if start in arms], others_of(arms)
     lead = lead_of(arms, others)
-    rows: list[tuple[Cell, ...]] = []
-    for other in others:
-        plain, exact = difference(arms, FULL, other), difference(arms, FULL, other, exact_audit)
-        each = [(arms[start][FULL].values(audit) - arms[start][other].values(audit)).mean() for start in starts]
-        told = (lead.p_values.get(other), exact.estimate)
-        rows.append((other, plain.value, plain.low, plain.high, *told, *(100.0 * float(one) for one in each)))
+    rows = [
+        (
+            other,
+            *_difference(arms, other, p=lead.p_values.get(other)),
+            *(100.0 * float((arms[at][FULL].values(audit) - arms[at][other].values(audit)).mean()) for at in starts),
+            *(float(both_starts(arms, arm, _spent).mean()) for arm in (FULL, other)),
+            SAME if same_models(arms, FULL, other) else None,
+        )
+        for other in others
+    ]
     return Table(
         name=name,
         title="Full minus every other arm",
         note=(
-            "Points of the audited score at equal budget, paired over seeds, mean of the starts; `low` and `high` are "
-            "the plain 95 % t interval, `p` is adjusted by Holm's rule for all rows (C1 to C3 have a family of their "
-            "own). Below zero the other arm is ahead."
+            "Points of the audited score at an equal budget of processor seconds, paired over seeds, mean of the "
+            "starts; `low` and `high` are the plain 95 % t interval, `p` is adjusted by Holm's rule for all rows (C1 "
+            "to C3 have a family of their own). Below zero the other arm is ahead. `spent`: mean seconds of a search."
+            + (f"{_FIXED_STEPS}; what it spent stands in the table of attempts." if MIXTURE in others else "")
+            + f" `{SAME}`: both end with the same weights in every run, so that they differ by 0, by identity."
         ),
-        columns=("other arm", "full minus it", "low", "high", "p", "exact", *starts),
+        columns=(
+            "other arm",
+            "full minus it",
+            "low",
+            "high",
+            "p",
+            "exact",
+            *starts,
+            "full spent, s",
+            "it spent, s",
+            "note",
+        ),
         rows=tuple(rows),
     )
+
+
+def _difference(arms: Arms, other: str, *, p: float | None) -> tuple[Cell, ...]:
+    plain = NOTHING if same_models(arms, FULL, other) else difference(arms, FULL, other)
+    return (plain.value, plain.low, plain.high, p, difference(arms, FULL, other, exact_audit).estimate)
+
+
+def _spent(one: Result) -> float:
+    return one.trail.spent_s
 
 
 def attempts_table(arms: Arms, *, name: str, simulated: bool) -> Table:
@@ -125,7 +156,9 @@ def attempts_table(arms: Arms, *, name: str, simulated: bool) -> Table:
         note=(
             "Means of a run. `measured`: attempts with a model that was put to the gate; `failed otherwise`: void or "
             "missing data, a training that died. `wasted`: percent of all processor seconds that went into attempts "
-            "which left the model as it was; ± is one standard error over seeds."
+            "which left the model as it was, the one that the budget ended among them; ± is one standard error over "
+            "seeds."
+            + (f"{_FIXED_STEPS}." if any(MIXTURE in given for given in arms.values()) else "")
             + (" Seconds are simulated for trainings." if simulated else "")
         ),
         columns=(
@@ -168,43 +201,3 @@ def _dominant(runs: ArmRuns, at: int) -> str | None:
     common = sorted(codes.items(), key=lambda one: (-one[1], one[0]))[:_SHOWN]
     told = ", ".join(f"{code} {100 * count / codes.total():.0f}" for code, count in common)
     return told if codes.total() == len(runs.results) else f"{told} (of {codes.total()})"
-
-
-def start_table(arms: Arms, *, name: str) -> Table:
-    """What becomes of the final where the start does not compete."""
-    rows: list[tuple[Cell, ...]] = []
-    for start, given in arms.items():
-        for runs in given.values():
-            if not runs.arm.of:
-                continue
-            kept, below = given[runs.arm.of], [one for one in runs.results if below_start(one)]
-            chance = share(len(below), len(runs.results))
-            lost = 100.0 * float(np.mean([one.gain for one in below])) if below else None
-            rows.append(
-                (
-                    *(start, runs.name, chance.value, chance.low, chance.high, lost),
-                    *(runs.known(lambda one: one.gain).estimate, kept.known(lambda one: one.gain).estimate),
-                    100.0 * kept.mean(lambda one: float(one.is_start)),
-                    100.0 * kept.mean(lambda one: float(one.select_gain < 0.0)),
-                )
-            )
-    return Table(
-        name=name,
-        title="The final without the start, and with it",
-        note=(
-            "The same models, chosen from without the start (the paper) and with it. `below`: percent of the runs "
-            "whose final is worse than the start on audit (exactly where that is known, else measured), with its "
-            "Wilson interval, and the audited gain of those runs in points. `nothing improved`: the start itself is "
-            "the final, which is a result and ends with exit code 0."
-        ),
-        columns=(
-            *("start", "arm", "below the start, %", "low", "high", "gain where below"),
-            *(
-                "audited gain",
-                "audited gain with the start",
-                "nothing improved with it, %",
-                "below on select with it, %",
-            ),
-        ),
-        rows=tuple(rows),
-    )
