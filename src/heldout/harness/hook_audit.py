@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from heldout.errors import HarnessError
 from heldout.harness.hook_host import BUILTINS, MODULES
 from heldout.harness.hook_surface import SOLVER_HOOKS, ExtraTool, Hook, HookSurface
+from heldout.sandbox.syntax import syntax_tree
 
 __all__ = ["HOOKS_BYTES", "HOOKS_FILE", "MOST_TOOLS", "audit_hooks"]
 
@@ -78,7 +79,7 @@ def _parsed(source: str, *, limit_bytes: int, path: str) -> ast.Module:
     if size > limit_bytes:
         raise HarnessError(f"{path} has {size} bytes; at most {limit_bytes} are allowed")
     try:
-        return ast.parse(source, path)
+        return syntax_tree(source, path)
     except SyntaxError as cause:
         raise HarnessError(f"{path}, line {cause.lineno or 1}: {cause.msg}") from cause
     except (ValueError, RecursionError, MemoryError) as cause:

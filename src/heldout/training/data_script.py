@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 from heldout.errors import ImproverError
 from heldout.records import TrainTask
 from heldout.sandbox import Completed, Limits, Sandboxes, Scene
+from heldout.sandbox.syntax import syntax_tree
 from heldout.tasks.examples import Pair
 
 __all__ = [
@@ -90,7 +90,7 @@ def script_fault(script: str) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of an odd escape in somebody else's text
-            ast.parse(script, SCRIPT_FILE)
+            syntax_tree(script, SCRIPT_FILE)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as cause:
         return f"the data script is no Python: {cause or type(cause).__name__}"
     return ""

@@ -22,6 +22,7 @@ import heldout
 from heldout import registry
 from heldout.errors import StoreError
 from heldout.records import digest_of
+from heldout.sandbox.syntax import syntax_tree
 from heldout.store.training_events import TrustedHash
 from heldout.tasks.sources import SOURCES
 from heldout.tasks.taskset import TaskSet
@@ -203,7 +204,7 @@ def _imported(path: Path, name: str) -> Iterator[str]:
     parts = name.split(".")
     yield from (".".join(parts[:depth]) for depth in range(1, len(parts)))
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = syntax_tree(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return  # its digest tells that it changed
     base = parts if path.name == "__init__.py" else parts[:-1]

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from heldout.errors import SandboxError, TaskError, need
 from heldout.records import Record
 from heldout.sandbox import Conversation, Limits, Sandboxes, Scene, make_sandboxes
+from heldout.sandbox.syntax import syntax_tree
 from heldout.tasks.environment import read_changes
 from heldout.worlds.repair.generator import generate
 from heldout.worlds.repair.package import Package
@@ -139,7 +140,9 @@ class _Verdict(Record):
 
 def _tests_in(text: str) -> list[str]:
     return [
-        node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name.startswith("test")
+        node.name
+        for node in syntax_tree(text).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test")
     ]
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePosixPath
 
+from heldout.sandbox.syntax import syntax_tree
 from heldout.worlds.repair.package import Package
 from heldout.worlds.repair.weaknesses import Reading, Weakness, acting, traits_of
 
@@ -231,7 +232,7 @@ def _wrong_line(package: Package) -> tuple[str, str]:
     text = package.files[package.target]
     lines = text.splitlines()
     faulty = set(package.broken.splitlines())
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(syntax_tree(text)):
         if not isinstance(node, ast.Return | ast.Assign) or node.value is None or node.lineno != node.end_lineno:
             continue
         line = lines[node.lineno - 1]

@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import product
 from pathlib import PurePosixPath
 
+from heldout.sandbox.syntax import syntax_tree
 from heldout.tasks.environment import changes_answer, read_changes
 from heldout.worlds.repair import hook_parts
 from heldout.worlds.repair.check_run import run_check
@@ -329,6 +330,6 @@ def _same_code(text: str | None, solution: str) -> bool:
 def _code(text: str) -> str | None:
     """A text as code; None where it is none."""
     try:
-        return ast.dump(ast.parse(text))
+        return ast.dump(syntax_tree(text))
     except SyntaxError:
         return None
