@@ -26,7 +26,7 @@ from heldout.report.training_history import trusted_of
 from heldout.report.training_page import gather_training
 from heldout.store import Index, Journal, RunFolder
 from heldout.store.events import RunFinished
-from heldout.store.training_events import AttemptEnded, Cluster, Diagnosed, TrustedHash
+from heldout.store.training_events import AttemptEnded, Cluster, DatasetBuilt, Diagnosed, TrustedHash
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +99,68 @@ def test_the_wasted_share_is_of_the_search_and_counts_every_attempt_in_vain(run:
     assert budget.search.wall_s == pytest.approx(sweeps + events + climbed)
     assert budget.wasted_share == pytest.approx(47.0 / (sweeps + events + climbed))
     assert {one.purpose for one in budget.purposes if one.after} == {"audit", "retain"}
+
+
+BUDGET = "budget.evaluations = 500 leaves no room for"
+
+
+@pytest.mark.parametrize(("purpose", "events"), [("train", 4 * 0.1), ("select", 0.5 + 1.0 + 0.5 + 3.0 + 5.0 + 7 * 0.1)])
+def test_the_round_that_the_budget_ended_has_its_own_place_and_cost(
+    purpose: str, events: float, tmp_path: Path
+) -> None:
+    found, training = whole(training_run(tmp_path / "run", Told(stopped=f"{BUDGET} {purpose}")))
+    last, budget = training.rounds[-1], budget_of(found, training)
+    assert (last.number, last.status, last.state) == (7, "cut", "cut by the budget")
+    assert last.reason == f"{BUDGET} {purpose}"
+    assert last.spend is not None
+    assert last.spend.wall_s == pytest.approx(events)  # of the audit and the report role, which follow, nothing
+    assert [(one.where, one.attempts) for one in budget.wasted][-1] == ("cut by the budget", 1)
+    assert budget.lost.wall_s == pytest.approx(47.0 + events)
+    told = json.loads(run_json(found).model_dump_json())["training"]
+    assert told["rounds"][-1]["status"] == "cut"
+    assert told["rounds"][-1]["spend"]["wall_s"] == pytest.approx(events)
+    assert told["budget"]["wasted_s"] == pytest.approx(47.0 + events)
+
+
+def test_only_a_run_that_its_budget_ended_has_a_round_that_was_cut(tmp_path: Path) -> None:
+    _, running = whole(training_run(tmp_path / "running", Told(stopped=BUDGET, finished=False)))
+    assert [one.number for one in running.rounds] == [1, 2, 3, 4, 5, 6]
+    resumed = training_run(tmp_path / "resumed", Told(stopped=BUDGET))
+    with Journal.open(resumed.events) as journal:
+        journal.append("diagnosis", Diagnosed(round=7, head=FINAL.digest, n=20, score=0.5))
+    assert whole(resumed)[1].rounds[-1].status == "open"
+    _finish(resumed, "improved")
+    assert whole(resumed)[1].rounds[-1].status == "open"
+    _finish(resumed, "stopped")
+    assert whole(resumed)[1].rounds[-1].status == "cut"
+    with Journal.open(resumed.events) as journal:
+        journal.append("attempt", AttemptEnded(round=7, status="no_strategy", reason="nothing is left"))
+    _finish(resumed, "stopped")
+    ended = whole(resumed)[1].rounds[-1]
+    assert (ended.status, ended.cut) == ("no_strategy", None)
+
+
+def _finish(run: RunFolder, status: str) -> None:
+    done = RunFinished(
+        status=status, stop_reason="", start=START.digest, final=FINAL.digest, start_select=0.2,
+        final_select=0.6, elapsed_s=1.0,
+    )  # fmt: skip
+    with Journal.open(run.events) as journal:
+        journal.append("run.finished", done)
+
+
+def test_a_builder_that_gave_up_repaired_nothing(tmp_path: Path) -> None:
+    run = training_run(tmp_path / "run", Told(rounds=0, finished=False))
+    with Journal.open(run.events) as journal:
+        journal.append("dataset", DatasetBuilt(round=1, size=9, recipe={"builder": "formats:end"}))
+        journal.append("dataset", DatasetBuilt(round=1, attempt=1, error="no rule mends that"))
+        journal.append("attempt", AttemptEnded(round=1, status="preflight_failed", reason="template"))
+    found, training = whole(run)
+    assert training.rounds[0].repairs == 0
+    assert json.loads(run_json(found).model_dump_json())["training"]["rounds"][0]["repairs"] == 0
+    with Journal.open(run.events) as journal:
+        journal.append("dataset", DatasetBuilt(round=1, attempt=1, size=9, recipe={"builder": "formats:end"}))
+    assert whole(run)[1].rounds[0].repairs == 1
 
 
 def test_seconds_by_purpose_add_up_to_the_ledger(run: RunFolder) -> None:
@@ -193,7 +255,11 @@ def test_a_change_between_two_rounds_is_named_too() -> None:
     ]
     trusted = trusted_of(hashes)
     assert trusted is not None
-    assert trusted.sentence == "Trusted parts CHANGED (round 2: grader): the run is void from there on."
+    assert trusted.sentence == "Trusted parts CHANGED (between rounds 1 and 2: grader): the run is void from there on."
+    assert (trusted.changed, trusted.between) == ({2: ("grader",)}, (2,))
+    during = trusted_of([*hashes[:1], hashes[1].model_copy(update={"changed": ("grader",)})])
+    assert during is not None
+    assert (during.changed, during.between) == ({1: ("grader",)}, ())
 
 
 @pytest.mark.parametrize(
@@ -211,12 +277,7 @@ def test_work_after_the_end_of_a_search_makes_a_run_unfinished_again(
     with Journal.open(resumed.events) as journal:
         journal.append(kind, payload)
     assert whole(resumed)[0].finished is None
-    with Journal.open(resumed.events) as journal:
-        done = RunFinished(
-            status="improved", stop_reason="", start=START.digest, final=FINAL.digest, start_select=0.2,
-            final_select=0.6, elapsed_s=1.0,
-        )  # fmt: skip
-        journal.append("run.finished", done)
+    _finish(resumed, "improved")
     assert whole(resumed)[0].status == "improved"
 
 

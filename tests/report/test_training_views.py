@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from pathlib import Path
@@ -11,10 +12,13 @@ from shown import printed, section, words
 from test_report_html import read
 from training_story import W1, Told, training_run
 
-from heldout.report import print_summary, summary, write_report
+from heldout.report import print_summary, run_json, summary, write_report
 from heldout.report.marks import Point
+from heldout.report.model_card import Origins, model_card
 from heldout.report.training_charts import Child, LossCurve, loss_plot, score_chart
-from heldout.store import Index, RunFolder
+from heldout.store import Index, Journal, RunFolder
+from heldout.store.training_events import DatasetBuilt, TrustedHash
+from heldout.store.weights import WeightsOrigin
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7 * 7 }}</style>\x1b[31m\u202e\x07[bold]"
 
@@ -42,6 +46,8 @@ STORIES = {
     "unaudited": Told(audited=False),
     "running": Told(finished=False, rounds=2),
     "before round 1": Told(finished=False, rounds=0),
+    "cut in a diagnosis": Told(stopped="no room for train"),
+    "cut in a select sweep": Told(stopped="no room for select"),
 }
 
 
@@ -170,6 +176,73 @@ def test_the_wasted_share_and_the_dominant_error_stand_on_top_and_in_the_termina
     assert "Wasted: 41.9 % of the search's 1 min 52 s of work" in told
     assert "2 ended before the full training (12 s); 1 ended in the full training (6.0 s)" in told
     assert "before the full training 2 12 s" in section(page, "cost")
+
+
+def test_a_round_that_the_budget_cut_is_told_as_one_and_never_as_no_waste(tmp_path: Path) -> None:
+    folder = training_run(
+        tmp_path / "run", Told(rounds=1, stopped="budget.evaluations = 500 leaves no room for select")
+    )
+    text, told = write_report(folder).read_text(), " ".join(printed(folder).split())
+    assert "1 cut by the budget (11 s)." in told
+    assert "in vain" not in told
+    assert "Round 7: budget.evaluations = 500 leaves no room for select." in told
+    assert "7 – – cut by the budget 0 – 11 s budget.evaluations = 500" in section(text, "rounds")
+    assert "cut by the budget 1 11 s" in section(text, "cost")
+
+
+def test_a_builder_that_gave_up_is_no_repair_anywhere(tmp_path: Path) -> None:
+    folder = training_run(tmp_path / "run", Told(rounds=1))
+    with Journal.open(folder.events) as journal:
+        gave_up = DatasetBuilt(round=1, attempt=1, error="no rule mends that")
+        journal.append("dataset", gave_up)
+    text = write_report(folder).read_text()
+    assert "end_token accepted 0 +40.0" in section(text, "rounds")
+    assert "No further repair: the builder gave up" in section(text, "rounds")
+    assert "repair 1" not in section(text, "training")
+    assert "1 repaired" not in printed(folder)
+
+
+def test_lost_abilities_stand_beside_the_headline_and_on_the_model_card(page: str, run: RunFolder) -> None:
+    lost = "Abilities were lost on retain: −41.7 points (−61.7 to −21.7)."
+    hero = words(page.partition('<p class="detail">')[2].partition("</p>")[0])
+    assert hero.startswith(lost)
+    assert lost.replace("−", "-") in " ".join(printed(run).split())
+    assert f"**{lost}**" in _card(run)
+
+
+def test_abilities_that_may_have_been_kept_are_not_called_lost(tmp_path: Path) -> None:
+    folder = training_run(tmp_path / "run", Told(moved=False))
+    assert "Abilities were lost" not in printed(folder) + _card(folder) + write_report(folder).read_text()
+
+
+def _card(run: RunFolder) -> str:
+    with Index.open(run) as index:
+        found = summary(index.connection)
+    assert found.training is not None
+    origins = Origins(W1, ((W1, WeightsOrigin(parent=None, source="pocket:base")),), False, "model", "the harness")
+    return model_card(found, found.training, origins)
+
+
+def test_a_change_between_rounds_is_told_as_one_in_every_view(tmp_path: Path) -> None:
+    folder = training_run(tmp_path / "run", Told(rounds=1, finished=False))
+    with Journal.open(folder.events) as journal:
+        changed = TrustedHash(round=2, moment="before", digests={"grader": "cc"}, changed=("grader",))
+        journal.append("trusted.hash", changed)
+    told = "Trusted parts CHANGED (between rounds 1 and 2: grader)"
+    assert told in " ".join(printed(folder).split())
+    assert told in section(write_report(folder).read_text(), "rounds")
+    with Index.open(folder) as index:
+        training = json.loads(run_json(summary(index.connection)).model_dump_json())["training"]
+    assert (training["trusted_changed"], training["trusted_changed_between"]) == ({"2": ["grader"]}, [2])
+
+
+def test_where_the_final_is_the_start_the_views_say_that_nothing_was_measured(tmp_path: Path) -> None:
+    folder = training_run(tmp_path / "run", Told(moved=False))
+    told = " ".join(printed(folder).split())
+    assert "On audit, retain the final is the start: nothing was measured" in told
+    assert "(95 %)" not in told.partition("Overstatement")[0]
+    assert "The final is the start, so nothing was measured." in section(write_report(folder).read_text(), "abilities")
+    assert "nothing was measured" not in printed(training_run(tmp_path / "moved"))
 
 
 def test_the_terminal_names_where_the_model_lies_and_how_to_use_it(run: RunFolder, tmp_path: Path) -> None:

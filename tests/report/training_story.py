@@ -24,6 +24,7 @@ from heldout.store.events import (
     FamilyResult,
     GateCalibration,
     NoiseMeasured,
+    Prepared,
     RunFinished,
     RunStarted,
     SplitMade,
@@ -74,6 +75,9 @@ class Told:
     simulated: bool = True
     changed: bool = False
     """A trusted part differs after round 1."""
+    stopped: str = ""
+    """The budget ended the run, for this reason, in a round 7 that was begun: in its diagnosis sweep, or where it says
+    `select`, in the sweep of its child."""
     fresh: bool = False
     """The finalists were measured anew."""
     says: str = ""
@@ -105,6 +109,8 @@ class _Writer:
                 self._trusted(number, "before")
                 step()
                 self._trusted(number, "after")
+            if self.told.stopped:
+                self._seventh()
             if self.told.finished:
                 self._end()
             for number in range(self.told.outcomes):
@@ -206,6 +212,22 @@ class _Writer:
         self.append("diagnosis", Diagnosed(round=6, head=head, n=20, score=0.35, error=error, unanswered=True))
         self._attempt(6, "", "", "not_measured", "the model did not answer", 1.0)
 
+    def _seventh(self) -> None:
+        """Four outcomes of the diagnosis; then the diagnosis, a build, both stages, a training and three outcomes."""
+        self._trusted(7, "before")
+        for number in range(4):
+            self._outcome("train", AGAIN.digest, f"train-{number}", 0.0)
+        if "select" not in self.told.stopped:
+            return
+        diagnosed = Diagnosed(round=7, head=AGAIN.digest, n=20, score=0.35, spend=_seconds("diagnose"))
+        self.append("diagnosis", diagnosed)
+        self._data(7)
+        self._climb(7, a="", b="")
+        stopped = Prepared(key="stopped/training/round-7-0-0/0", purpose="training", values={}, spend=Spend(wall_s=5.0))
+        self.append("prepared", stopped)
+        for number in range(3):
+            self._outcome("select", "7e" * 32, f"select-{number}", 0.0)
+
     def _end(self) -> None:
         chosen = ((0, START, 0.2), (1, FINAL, 0.6)) if self.told.moved else ((0, START, 0.2),)
         again = {0: 0.3, 1: 0.5} if self.told.fresh else {}
@@ -223,7 +245,8 @@ class _Writer:
         self.append(
             "run.finished",
             RunFinished(
-                status="improved" if self.told.moved else "unchanged", stop_reason="every generation was run",
+                status="stopped" if self.told.stopped else "improved" if self.told.moved else "unchanged",
+                stop_reason=self.told.stopped or "every generation was run",
                 start=START.digest, final=self.final.digest, start_select=finalists[0].score,
                 final_select=finalists[-1].score, elapsed_s=99.0,
             ),

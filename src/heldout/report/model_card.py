@@ -10,6 +10,7 @@ from heldout.report.summary import RunSummary
 from heldout.report.training_history import TrainingHistory
 from heldout.report.training_lineage import ModelRow
 from heldout.report.untrusted import one_line
+from heldout.report.verdict import lost_abilities
 from heldout.store.events import AuditResult
 from heldout.store.weights import WeightsOrigin
 
@@ -110,6 +111,7 @@ def _elsewhere(summary: RunSummary, training: TrainingHistory) -> Iterator[str]:
         return
     rows = [row for one in measured for row in _rows(one)]
     yield "| role | tasks | start | final | gain | interval |\n|---|--:|--:|--:|--:|--:|\n" + "\n".join(rows)
+    yield from (f"**{sentence}**" for sentence in lost_abilities(summary))
     if training.floor is not None:
         yield training.floor.sentence
 

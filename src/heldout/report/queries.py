@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from heldout.records import OutcomeStatus, Record, Spend
-from heldout.store.events import PAYLOADS, AuditResult, NoiseMeasured, Prepared, RoleScored
+from heldout.store.events import PAYLOADS, AuditResult, NoiseMeasured, RoleScored, RunFinished
 
 __all__ = [
     "PROPOSING",
@@ -23,6 +23,8 @@ __all__ = [
     "Means",
     "MissingReason",
     "audits",
+    "finished",
+    "first_event",
     "flickering",
     "flips",
     "ledger_rows",
@@ -162,21 +164,44 @@ def role_scores(connection: sqlite3.Connection) -> tuple[RoleScored, ...]:
     return payloads(connection, RoleScored)
 
 
-def ledger_rows(connection: sqlite3.Connection) -> tuple[LedgerRow, ...]:
-    """Everything that was paid for, by purpose, the most evaluations first."""
+def finished(connection: sqlite3.Connection) -> RunFinished | None:
+    """The end of the search, unless a resumed run has gone on since."""
+    row = connection.execute(
+        """
+        SELECT data FROM events WHERE kind = 'run.finished' AND seq > COALESCE(
+            (SELECT MAX(seq) FROM events WHERE kind IN ('generation.started', 'decision', 'track.moved',
+             'round.started', 'submission', 'probe', 'screen', 'flips', 'selected', 'meta_audit', 'skill.round',
+             'fault.attributed', 'skill.edit', 'skill.table', 'diagnosis', 'strategies', 'dataset', 'preflight',
+             'training', 'attempt')), -1)
+        ORDER BY seq DESC LIMIT 1
+        """
+    ).fetchone()
+    return RunFinished.model_validate_json(row[0]) if row else None
+
+
+def first_event(connection: sqlite3.Connection, record: type[Record], **fields: int | str) -> int | None:
+    """Number of the first event whose data is a `record` with these fields; None where there is none."""
+    asked = "".join(f" AND json_extract(data, '$.{name}') = ?" for name in fields)
+    query = f"SELECT MIN(seq) FROM events WHERE kind = ?{asked}"
+    found: int | None = connection.execute(query, (_KINDS[record], *fields.values())).fetchone()[0]
+    return found
+
+
+def ledger_rows(connection: sqlite3.Connection, *, since: int = 0) -> tuple[LedgerRow, ...]:
+    """Everything that was paid for, by purpose, the most evaluations first; `since` is the first event that counts."""
     spent: dict[str, Spend] = {}
     missing: dict[str, int] = {}
     for row in connection.execute(
         """
         SELECT purpose, COUNT(*) - COUNT(score), SUM(evaluations), SUM(calls), SUM(tokens_in), SUM(tokens_out),
                SUM(cost_usd), SUM(wall_s), SUM(cpu_s), SUM(gpu_s)
-        FROM outcomes GROUP BY purpose
-        """
+        FROM outcomes WHERE seq >= ? GROUP BY purpose
+        """,
+        (since,),
     ):
         missing[row[0]] = row[1]
         spent[row[0]] = Spend(**dict(zip(Spend.model_fields, row[2:], strict=True)))
-    prepared = [(entry.purpose, entry.spend) for entry in payloads(connection, Prepared)]
-    for purpose, spend in (*prepared, *_outside_outcomes(connection)):
+    for purpose, spend in _outside_outcomes(connection, since=since):
         if purpose in spent or spend != Spend():
             spent[purpose] = spent.get(purpose, Spend()) + spend
     ordered = sorted(spent.items(), key=lambda item: (-item[1].evaluations, -item[1].calls, item[0]))
@@ -185,6 +210,7 @@ def ledger_rows(connection: sqlite3.Connection) -> tuple[LedgerRow, ...]:
 
 _SUBMITTED = f"CASE WHEN json_extract(data, '$.attempt') > 0 THEN 'repair' ELSE '{PROPOSING}' END"
 _PAID: Mapping[str, tuple[str, str]] = {
+    "prepared": ("json_extract(data, '$.purpose')", "$.spend"),
     "proposal": (f"'{PROPOSING}'", "$.spend"),
     "submission": (_SUBMITTED, "$.proposal.spend"),
     "method.edited": ("'reflect'", "$.spend"),
@@ -200,14 +226,14 @@ _PAID: Mapping[str, tuple[str, str]] = {
     "preflight": ("'preflight'", "$.spend"),
     "training": ("'training'", "$.spend"),
 }
-"""Kind of event, other than outcomes and preparations, to the purpose that it was paid for and where its spend is."""
+"""Kind of event, other than outcomes, to the purpose that it was paid for and where its spend is."""
 
 
-def _outside_outcomes(connection: sqlite3.Connection) -> Iterator[tuple[str, Spend]]:
+def _outside_outcomes(connection: sqlite3.Connection, *, since: int) -> Iterator[tuple[str, Spend]]:
     """What each event of other kinds cost. Only the spend is read: edits and outputs of commands can be large."""
     for kind, (purpose, place) in _PAID.items():
-        query = f"SELECT {purpose}, json_extract(data, '{place}') FROM events WHERE kind = ? ORDER BY seq"
-        for name, spend in connection.execute(query, (kind,)):
+        query = f"SELECT {purpose}, json_extract(data, '{place}') FROM events WHERE kind = ? AND seq >= ? ORDER BY seq"
+        for name, spend in connection.execute(query, (kind, since)):
             yield name, Spend() if spend is None else Spend.model_validate_json(spend)
 
 

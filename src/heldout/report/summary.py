@@ -8,7 +8,18 @@ from dataclasses import dataclass, replace
 from heldout.errors import StoreError
 from heldout.records import Spend
 from heldout.report.correction import modelled_overstatement
-from heldout.report.queries import SELECT, LedgerRow, Mean, Means, audits, ledger_rows, means, noise, payloads
+from heldout.report.queries import (
+    SELECT,
+    LedgerRow,
+    Mean,
+    Means,
+    audits,
+    finished,
+    ledger_rows,
+    means,
+    noise,
+    payloads,
+)
 from heldout.report.rounds import AgentHistory, agent_history
 from heldout.report.skill_history import SkillHistory, skill_history
 from heldout.report.training_history import TrainingHistory, training_history
@@ -140,14 +151,14 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
         found = skills.with_decided(found)
     if told is not None:
         found = _as_compared(found, told.selected)
-    finished = _finished(connection)
-    start, final = _ends(connection, finished, found=found)
+    ended = finished(connection)
+    start, final = _ends(connection, ended, found=found)
     results = _results(connection, start=start.digest, final=final.digest)
     audit = results.pop(AUDIT, None)
     decisions = payloads(connection, Decided)
     believed = _minus(final.select.value, start.select.value)
-    if finished is not None and finished.select_gain is not None:
-        believed = finished.select_gain  # paired; it differs from the means only where tasks are missing
+    if ended is not None and ended.select_gain is not None:
+        believed = ended.select_gain  # paired; it differs from the means only where tasks are missing
     # The model is of heads that were chosen for their score; loops with rounds measure their finalists anew.
     estimates = payloads(connection, NoiseEstimated)
     modelled = modelled_overstatement(decisions, estimates) if told is None else None
@@ -155,7 +166,7 @@ def summary(connection: sqlite3.Connection, *, known: Means | None = None) -> Ru
     splits = payloads(connection, SplitMade)
     return RunSummary(
         started=started[0],
-        finished=finished,
+        finished=ended,
         start=start,
         final=final,
         gains=Gains(believed, modelled, audit.gain if audit else None, recorded),
@@ -205,26 +216,11 @@ def _notes(
     return tuple(notes)
 
 
-def _finished(connection: sqlite3.Connection) -> RunFinished | None:
-    """The end of the search, unless a resumed run has gone on since."""
-    row = connection.execute(
-        """
-        SELECT data FROM events WHERE kind = 'run.finished' AND seq > COALESCE(
-            (SELECT MAX(seq) FROM events WHERE kind IN ('generation.started', 'decision', 'track.moved',
-             'round.started', 'submission', 'probe', 'screen', 'flips', 'selected', 'meta_audit', 'skill.round',
-             'fault.attributed', 'skill.edit', 'skill.table', 'diagnosis', 'strategies', 'dataset', 'preflight',
-             'training', 'attempt')), -1)
-        ORDER BY seq DESC LIMIT 1
-        """
-    ).fetchone()
-    return RunFinished.model_validate_json(row[0]) if row else None
-
-
-def _ends(connection: sqlite3.Connection, finished: RunFinished | None, *, found: Means) -> tuple[End, End]:
-    if finished:
+def _ends(connection: sqlite3.Connection, ended: RunFinished | None, *, found: Means) -> tuple[End, End]:
+    if ended:
         return (
-            _end(finished.start, found, recorded=finished.start_select),
-            _end(finished.final, found, recorded=finished.final_select),
+            _end(ended.start, found, recorded=ended.start_select),
+            _end(ended.final, found, recorded=ended.final_select),
         )
     added = payloads(connection, CandidateAdded)
     first = next((candidate for candidate in added if candidate.parent is None), None)

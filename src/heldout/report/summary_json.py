@@ -26,7 +26,10 @@ class AuditJson(Record):
     """The audited gain."""
 
     n: int
+    """Tasks measured on both sides; 0 where the final is the start: then nothing was measured, and the other fields are
+    0 by identity."""
     gain: float | None
+    """Final minus start; null where it could not be measured."""
     standard_error: float | None
     interval: tuple[float, float] | None
 

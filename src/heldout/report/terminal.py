@@ -94,6 +94,7 @@ def gains_view(summary: RunSummary) -> RenderableType:
     gains, audit = summary.gains, summary.audit
     ends = f"{percent(summary.start.select.value)} to {percent(summary.final.select.value)}"
     measured = f"{interval(audit.interval)} ({audit.confidence * 100:.0f} %)" if audit else "heldout audit opens it"
+    measured = _STILL if audit and audit.verdict == _UNCHANGED else measured
     modelled = signed(gains.modelled_overstatement).lstrip("+")
     expected = f"minus {modelled} by the model" if gains.corrected is not None else ""
     if summary.agents is None and summary.training is None:
@@ -169,12 +170,16 @@ def audit_view(audit: AuditResult) -> RenderableType:
     return Group(Text(audit.sentence, style="bold"), *notes, table, Padding(Text(gain + "."), _ROOM))
 
 
+_UNCHANGED = "unchanged"
+_STILL = "the final is the start: nothing was measured"
+
 _REPORT_ROLES = "Report roles: start against final"
 _SEALED = "Start against final, on tasks that no decision saw"
 
 
 def reports_view(reports: Sequence[AuditResult], *, title: str = _REPORT_ROLES) -> RenderableType:
-    """Start against final on each role; like the audit's, these tasks were seen by no decision."""
+    """Start against final on each role; like the audit's, these tasks were seen by no decision. A gain of 0 over 0
+    tasks is one by identity, and the line below says so."""
     table = plain_table(title=title)
     for name in ("role", "tasks", "start", "final", "gain", "95 % interval", "missing"):
         table.add_column(name, justify="left" if name == "role" else "right")
@@ -190,7 +195,11 @@ def reports_view(reports: Sequence[AuditResult], *, title: str = _REPORT_ROLES) 
             interval(one.interval),
             count(one.missing),
         )
-    return table
+    still = [one.role for one in reports if one.verdict == _UNCHANGED]
+    if not still:
+        return table
+    line = f"On {one_line(', '.join(still), 200)} {_STILL}, and 0 is the gain of a model over itself."
+    return Group(table, Padding(Text(line), _ROOM))
 
 
 def _verdict(found: Verdict) -> RenderableType:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from heldout.records import Spend
 from heldout.report.queries import LedgerRow
 from heldout.report.summary import RunSummary
-from heldout.report.training_history import TrainingHistory
+from heldout.report.training_history import TrainingHistory, after_search
+from heldout.report.training_rounds import CUT
 
 __all__ = ["PurposeSpend", "TrainingBudget", "Waste", "budget_of"]
 
@@ -31,8 +32,9 @@ _WASTED: Mapping[str, tuple[str, ...]] = {
     "in the full training": ("training_failed",),
     "after the full training, not kept": ("rejected", "undecided"),
     "by an accident": ("not_measured",),
+    CUT: ("cut",),
 }
-"""Where an attempt ended that left the model as it was, by `AttemptEnded.status`."""
+"""Where an attempt ended that left the model as it was, by `TrainingRound.status`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ class Waste:
     where: str
     attempts: int
     spend: Spend
+
+    @property
+    def sentence(self) -> str:
+        """`2 ended in the full training`, or `1 cut by the budget`."""
+        return f"{self.attempts} {self.where}" if self.where == CUT else f"{self.attempts} ended {self.where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ class TrainingBudget:
 
 def budget_of(whole: RunSummary, training: TrainingHistory) -> TrainingBudget:
     """From the ledger and the attempts."""
-    after = _after(whole, training)
+    after = after_search(whole.split, training.floor)
     purposes = [
         PurposeSpend(row.purpose, _name(row, after), row.spend, after=row.purpose in after) for row in whole.ledger
     ]
@@ -95,12 +102,6 @@ def budget_of(whole: RunSummary, training: TrainingHistory) -> TrainingBudget:
         purposes=tuple(sorted(purposes, key=lambda one: (-one.spend.wall_s, one.purpose))),
         wasted=tuple(one for one in wasted if one.attempts),
     )
-
-
-def _after(whole: RunSummary, training: TrainingHistory) -> frozenset[str]:
-    """Roles that stay sealed until the last decision; one that a floor opened is part of the search."""
-    roles = set(whole.split.roles if whole.split else ()) - {"train", "select"}
-    return frozenset(roles - ({training.floor.role} if training.floor else set()))
 
 
 def _name(row: LedgerRow, after: frozenset[str]) -> str:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from heldout.report.queries import SELECT, Mean, Means, means, payloads
+from heldout.report.training_cut import with_cut
 from heldout.report.training_lineage import ModelRow, lineage, weights_of
 from heldout.report.training_rounds import TrainingRound, dominant_errors, training_rounds
 from heldout.store.agent_events import FinalSelected
-from heldout.store.events import AuditOpened, CandidateAdded, Decided
+from heldout.store.events import AuditOpened, CandidateAdded, Decided, SplitMade
 from heldout.store.training_events import TRAINING_PAYLOADS, AbilitiesMeasured, TrainingNoise, TrustedHash
 
-__all__ = ["Floor", "TrainingHistory", "Trusted", "training_history", "trusted_of"]
+__all__ = ["Floor", "TrainingHistory", "Trusted", "after_search", "training_history", "trusted_of"]
 
 _FLOOR = "options.retain.floor"
 """How the opening of a role for the floor begins (`AuditOpened.by`)."""
@@ -31,18 +32,23 @@ class Trusted:
     """Rounds hashed on both sides."""
     changed: Mapping[int, tuple[str, ...]]
     """Round to the parts that changed in it, or between the one before and it; a run that has one is void."""
+    between: tuple[int, ...] = ()
+    """Those of these rounds that they changed before: the run was stopped then, or between two rounds."""
 
     @property
     def sentence(self) -> str:
         """In words, for every view."""
         if self.changed:
-            told = "; ".join(f"round {number}: {', '.join(parts)}" for number, parts in self.changed.items())
+            told = "; ".join(f"{self._when(number)}: {', '.join(parts)}" for number, parts in self.changed.items())
             return f"Trusted parts CHANGED ({told}): the run is void from there on."
         names = ", ".join(self.parts)
         if not self.rounds:
             return f"Trusted parts ({names}) were hashed before the first round, which has not ended."
         times = "the one round" if self.rounds == 1 else f"each of {self.rounds} rounds"
         return f"Trusted parts ({names}) were hashed before and after {times}: unchanged."
+
+    def _when(self, number: int) -> str:
+        return f"between rounds {number - 1} and {number}" if number in self.between else f"round {number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,9 @@ def training_history(connection: sqlite3.Connection, *, known: Means | None = No
     added = payloads(connection, CandidateAdded)
     if not any(one.track == "model" for one in added[:1]) and not _has_training_events(connection):
         return None
-    rounds = training_rounds(connection)
+    splits, floor = payloads(connection, SplitMade), _floor(connection)
+    sealed = after_search(splits[-1] if splits else None, floor)
+    rounds = with_cut(connection, training_rounds(connection), sealed=sealed)
     selections, noises = payloads(connection, FinalSelected), payloads(connection, TrainingNoise)
     measured = means(connection) if known is None else known
     decided = [one.decided for one in rounds if one.decided is not None]
@@ -139,9 +147,15 @@ def training_history(connection: sqlite3.Connection, *, known: Means | None = No
         models=lineage(connection, rounds, _with_decided(measured, decided)),
         decides_on=_decides_on(decided, measured),
         noise=noises[-1] if noises else None,
-        floor=_floor(connection),
+        floor=floor,
         trusted=trusted_of(payloads(connection, TrustedHash)),
     )
+
+
+def after_search(split: SplitMade | None, floor: Floor | None) -> frozenset[str]:
+    """Roles that stay sealed until the last decision; one that a floor opened is part of the search."""
+    roles = set(split.roles if split else ()) - {_DIAGNOSED_ON, SELECT}
+    return frozenset(roles - ({floor.role} if floor else set()))
 
 
 def _has_training_events(connection: sqlite3.Connection) -> bool:
@@ -185,4 +199,5 @@ def trusted_of(hashes: Sequence[TrustedHash]) -> Trusted | None:
     for one in hashes:  # a change between two rounds is found before the second of them
         if one.changed:
             changed[one.round] = tuple(dict.fromkeys((*changed.get(one.round, ()), *one.changed)))
-    return Trusted(tuple(hashes[-1].digests), len(after), changed)
+    between = tuple(one.round for one in hashes if one.changed and one.moment == "before")
+    return Trusted(tuple(hashes[-1].digests), len(after), changed, between)

@@ -31,7 +31,8 @@ _R = TypeVar("_R", bound=Record)
 
 
 class DatasetJson(Record):
-    """One data set after the contamination check; a repair has the next attempt's number."""
+    """One data set after the contamination check; a repair has the next attempt's number. So has an entry without a
+    digest, where the builder gave up: it is none of the round's `repairs`."""
 
     attempt: int
     digest: str | None
@@ -81,7 +82,8 @@ class TrainingRoundJson(Record):
 
     round: int
     status: str
-    """`accepted`, `rejected`, `preflight_failed`, … (`AttemptEnded.status`), or `open`."""
+    """`accepted`, `rejected`, `preflight_failed`, … (`AttemptEnded.status`), `cut` where the budget ended the run in
+    the round, or `open`."""
     reason: str
     diagnosed: int | None
     """Diagnosis tasks measured."""
@@ -101,7 +103,7 @@ class TrainingRoundJson(Record):
     interval: tuple[float, float] | None
     repairs: int
     spend: Spend | None
-    """Of the whole attempt."""
+    """Of the whole attempt, or of what the budget left of it."""
 
 
 class ModelJson(Record):
@@ -169,7 +171,9 @@ class TrainingJson(Record):
     assets: tuple[AssetJson, ...]
     trusted_parts: tuple[str, ...]
     trusted_changed: Mapping[int, tuple[str, ...]]
-    """Round to the trusted parts that changed in it."""
+    """Round to the trusted parts that changed in it, or between the one before and it."""
+    trusted_changed_between: tuple[int, ...] = ()
+    """Those of these rounds before which they changed: not in the round, but after the one before it."""
     budget: BudgetJson
     finalists: tuple[Finalist, ...]
     rule: str
@@ -196,6 +200,7 @@ def training_json(whole: RunSummary, training: TrainingHistory) -> TrainingJson:
         ),
         trusted_parts=() if trusted is None else trusted.parts,
         trusted_changed={} if trusted is None else trusted.changed,
+        trusted_changed_between=() if trusted is None else trusted.between,
         budget=_budget(budget_of(whole, training)),
         finalists=() if chosen is None else chosen.finalists,
         rule="" if chosen is None else chosen.rule,

@@ -24,7 +24,7 @@ from heldout.store.training_events import (
     WeighedStrategy,
 )
 
-__all__ = ["STATES", "TrainingRound", "dominant_errors", "training_rounds"]
+__all__ = ["CUT", "STATES", "Cut", "TrainingRound", "dominant_errors", "training_rounds"]
 
 _InRound = TypeVar("_InRound", DatasetBuilt, Preflighted, TrainingEnded, AssetAdded)
 
@@ -43,38 +43,59 @@ STATES: Mapping[str, str] = {
 """How an attempt ended (`AttemptEnded.status`), in words."""
 
 
+CUT = "cut by the budget"
+"""The state of a round in which the budget ended the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How the budget ended a round."""
+
+    reason: str
+    spend: Spend
+    """Of everything that is on record of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingRound:
     """One round; what did not happen in it is None or empty."""
 
     number: int
-    diagnosed: Diagnosed | None
-    weighed: StrategiesWeighed | None
-    datasets: tuple[DatasetBuilt, ...]
-    """The first, then one for each repair."""
-    ladder: tuple[Preflighted, ...]
+    diagnosed: Diagnosed | None = None
+    weighed: StrategiesWeighed | None = None
+    datasets: tuple[DatasetBuilt, ...] = ()
+    """The first, then one for each repair, and one where the builder gave up."""
+    ladder: tuple[Preflighted, ...] = ()
     """Stages a and b of each of them, in the order in which they were run."""
-    trainings: tuple[TrainingEnded, ...]
+    trainings: tuple[TrainingEnded, ...] = ()
     """Full runs: the child's, then the same recipe with another seed."""
-    noise: TrainingNoise | None
-    decided: Decided | None
-    attempt: AttemptEnded | None
+    noise: TrainingNoise | None = None
+    decided: Decided | None = None
+    attempt: AttemptEnded | None = None
     """None while the round goes on, or where the budget ended in it."""
-    assets: tuple[AssetAdded, ...]
+    assets: tuple[AssetAdded, ...] = ()
+    cut: Cut | None = None
+    """Where the budget ended in it."""
 
     @property
     def state(self) -> str:
-        """One of `STATES`' words, or `open`."""
-        return "open" if self.attempt is None else STATES[self.attempt.status]
+        """One of `STATES`' words, `CUT` or `open`."""
+        if self.attempt is None:
+            return "open" if self.cut is None else CUT
+        return STATES[self.attempt.status]
 
     @property
     def status(self) -> str:
-        """One of `STATES`' keys, or `open`."""
-        return "open" if self.attempt is None else self.attempt.status
+        """One of `STATES`' keys, `cut` or `open`."""
+        if self.attempt is None:
+            return "open" if self.cut is None else "cut"
+        return self.attempt.status
 
     @property
     def reason(self) -> str:
-        return "the run ended before the round did" if self.attempt is None else self.attempt.reason
+        if self.attempt is None:
+            return "the run ended before the round did" if self.cut is None else self.cut.reason
+        return self.attempt.reason
 
     @property
     def focal(self) -> str:
@@ -114,12 +135,14 @@ class TrainingRound:
     @property
     def spend(self) -> Spend | None:
         """What the attempt cost in all; None before its end."""
-        return None if self.attempt is None else self.attempt.spend
+        if self.attempt is None:
+            return None if self.cut is None else self.cut.spend
+        return self.attempt.spend
 
     @property
     def repairs(self) -> int:
-        """Times that data or config were mended after a failed check."""
-        return max((one.attempt for one in self.datasets), default=0)
+        """Times that data or config were mended after a failed check; a builder that gave up mended nothing."""
+        return max((one.attempt for one in self.datasets if one.recipe), default=0)
 
     @property
     def passed_preflight(self) -> bool | None:

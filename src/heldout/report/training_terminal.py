@@ -93,7 +93,7 @@ def _wasted(budget: TrainingBudget) -> str:
     whole = f"of the search's {duration(budget.search.wall_s)} of work"
     if not budget.wasted:
         return f"Wasted: 0.0 % {whole}; no attempt was in vain."
-    told = "; ".join(f"{one.attempts} ended {one.where} ({duration(one.spend.wall_s)})" for one in budget.wasted)
+    told = "; ".join(f"{one.sentence} ({duration(one.spend.wall_s)})" for one in budget.wasted)
     return f"Wasted: {percent(budget.wasted_share)} {whole} went into attempts that changed nothing: {told}."
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from heldout.report.numbers import count, interval, points, signed
 from heldout.report.summary import RUNNING, Gains, RunSummary
+from heldout.report.untrusted import one_line
 from heldout.store.events import AuditResult
 
-__all__ = ["Verdict", "verdict"]
+__all__ = ["Verdict", "lost_abilities", "verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ def verdict(summary: RunSummary) -> Verdict:
     """Never praises a gain that was not audited."""
     if summary.audit is not None:
         found = _audited(summary.audit, summary.gains)
-        return Verdict(found.tone, found.headline, " ".join(part for part in (found.detail, _stopped(summary)) if part))
+        parts = (*lost_abilities(summary), found.detail, _stopped(summary))
+        return Verdict(found.tone, found.headline, " ".join(part for part in parts if part))
     if summary.status == RUNNING:
         return Verdict("open", "This run has not finished.", _believed_only(summary.gains))
     if summary.start.digest == summary.final.digest:
@@ -33,6 +35,17 @@ def verdict(summary: RunSummary) -> Verdict:
     check = f"Check it with: heldout audit RUN (this one is {summary.started.run})"
     detail = " ".join(part for part in (_believed_only(summary.gains), _stopped(summary), check) if part)
     return Verdict("open", "The loop reports a gain that nobody has checked.", detail)
+
+
+def lost_abilities(summary: RunSummary) -> tuple[str, ...]:
+    """A sentence for each report role on which trained weights are surely worse: the whole interval is below zero."""
+    if summary.training is None:
+        return ()
+    return tuple(
+        f"Abilities were lost on {one_line(one.role, 40)}: {points(one.gain)} ({interval(one.interval)})."
+        for one in summary.reports
+        if one.interval is not None and one.interval[1] < 0
+    )
 
 
 _UNCHANGED = "Nothing improved: the start is still the best that was found."
