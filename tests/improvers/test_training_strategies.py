@@ -85,6 +85,30 @@ BROKEN = {
     "certainty": (LIBRARY.replace("reproduces = 0.8", "reproduces = 1.0"), r"'gamma'\): reproduces: .*less than 1"),
     "no builder": (LIBRARY.replace('builder = "formats:wrapper"', ""), r"'gamma'.*neither a builder nor a script"),
     "a setting": (f"{LIBRARY}\n[strategy.recipe.train]\nstep = 3", r"'gamma'.*step"),
+    "a key of training": (
+        f"{LIBRARY}\n[strategy.recipe.train]\nstepz = 3",
+        r"'gamma'\): recipe\.train\.stepz: Extra inputs are not permitted; "
+        r"the keys of \[strategy\.recipe\.train\] are method, steps, batch, .*processes$",
+    ),
+    "a key of the optimiser": (
+        f"{LIBRARY}\n[strategy.recipe.train.optimiser]\nrate = 3",
+        r"recipe\.train\.optimiser\.rate: .*; "
+        r"the keys of \[strategy\.recipe\.train\.optimiser\] are learning_rate, .*betas$",
+    ),
+    "a key of a recipe": (
+        LIBRARY.replace("count = 100", "cuont = 100", 1),
+        r"'alpha'\): recipe\.cuont: .*; "
+        r"the keys of \[strategy\.recipe\] are builder, count, params, script, replay, train$",
+    ),
+    "a value of training": (
+        f"{LIBRARY}\n[strategy.recipe.train]\nsteps = 0",
+        r"'gamma'\): recipe\.train\.steps: Input should be greater than or equal to 1$",
+    ),
+    "data builders": (
+        LIBRARY.replace("formats:wrapper", "formats:nope").replace("formats:mixture", "not_there:make"),
+        r"names data builders that cannot be loaded\. strategy 'beta': .*cannot import 'not_there'.*; "
+        rf"strategy 'gamma': no data builder 'formats:nope'; there is {', '.join(BUILDERS)}, or package",
+    ),
     "no TOML": ("[[strategy", r"is not valid TOML"),
 }
 
@@ -96,6 +120,24 @@ def test_a_fault_of_a_users_library_is_told_with_its_place(kind: str, tmp_path: 
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SetupError, match=fault):
         load_library(str(path))
+
+
+def test_builders_of_a_users_own_module_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_builders.py").write_text("def make(request):\n    return []\n", encoding="utf-8")
+    path = tmp_path / "own.toml"
+    path.write_text(LIBRARY.replace("formats:mixture", "own_builders:make"), encoding="utf-8")
+    assert load_library(str(path)).strategies[1].recipe.builder == "own_builders:make"
+
+
+def test_the_generic_library_says_its_own_numbers_and_not_how_they_compare_with_settings() -> None:
+    for one in load_library("generic").strategies:
+        assert "default" not in one.mechanism, one.id
+        train = one.recipe.train
+        if "steps" in train:
+            assert f"{train['steps']} steps" in one.mechanism, one.id
+        if "optimiser" in train:
+            assert f"learning rate of {train['optimiser']['learning_rate']:.4f}" in one.mechanism, one.id
 
 
 def test_unknown_libraries_and_ids_are_told_with_what_there_is() -> None:

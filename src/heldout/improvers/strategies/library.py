@@ -13,10 +13,11 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from heldout.config import merge, read_toml
-from heldout.errors import SetupError
+from heldout.errors import ImproverError, SetupError
 from heldout.improvers.training_roles import Recipe
 from heldout.records import Record
 from heldout.training import TrainConfig
+from heldout.training.builders import load_builder
 
 __all__ = ["ANY_FAULT", "LIBRARIES", "Library", "Strategy", "library_for", "load_library"]
 
@@ -129,7 +130,10 @@ def load_library(name: str) -> Library:
             f"no library of strategies {name!r}; there is {', '.join(sorted(LIBRARIES))}, or the path of a .toml file "
             "of your own (improver.options.library)"
         )
-    return _checked(read_toml(Path(name)), where=f"the library {name!r}")
+    where = f"the library {name!r}"
+    library = _checked(read_toml(Path(name)), where=where)
+    _check_builders(library, where)
+    return library
 
 
 def library_for(codes: Collection[str]) -> str:
@@ -162,21 +166,54 @@ def _checked(content: Mapping[str, Any], *, where: str) -> Library:
     try:
         return Library(name=content.get("name", where), covers=content.get("covers", ()), strategies=strategies)
     except ValidationError as cause:
-        raise SetupError(f"{where}: {_faults(cause)}") from cause
+        raise SetupError(f"{where}: {_faults(cause, Library)}") from cause
 
 
 def _strategy(entry: Any, number: int, where: str) -> Strategy:
     name = entry.get("id", "?") if isinstance(entry, Mapping) else "?"
+    place = f"{where}, strategy {number} ({name!r})"
+    recipe = entry.get("recipe") if isinstance(entry, Mapping) else None
+    train = recipe.get("train") if isinstance(recipe, Mapping) else None
+    try:
+        if isinstance(train, Mapping):
+            TrainConfig.model_validate(merge(TrainConfig().model_dump(), train))
+    except ValidationError as cause:
+        raise SetupError(f"{place}: {_faults(cause, TrainConfig, under=('recipe', 'train'))}") from cause
     try:
         return Strategy.model_validate(entry)
     except ValidationError as cause:
-        raise SetupError(
-            f"{where}, strategy {number} ({name!r}): {_faults(cause)}; its keys are {', '.join(Strategy.model_fields)}"
-        ) from cause
+        raise SetupError(f"{place}: {_faults(cause, Strategy)}") from cause
 
 
-def _faults(cause: ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].removeprefix('Value error, ')}".removeprefix(": ")
-        for fault in cause.errors()
-    )
+def _check_builders(library: Library, where: str) -> None:
+    """`SetupError` for data builders that cannot be loaded, which would show only in the round that chose one."""
+    faults = []
+    for strategy in library.strategies:
+        if not strategy.recipe.builder:
+            continue
+        try:
+            load_builder(strategy.recipe.builder)
+        except ImproverError as fault:
+            faults.append(f"strategy {strategy.id!r}: {fault}")
+    if faults:
+        raise SetupError(f"{where} names data builders that cannot be loaded. {'; '.join(faults)}")
+
+
+def _faults(cause: ValidationError, model: type[Record], *, under: tuple[str, ...] = ()) -> str:
+    """Every fault with its whole place, and the keys of the tables in which one is unknown or missing."""
+    told, tables = [], {}
+    for fault in cause.errors():
+        place = ".".join((*under, *map(str, fault["loc"])))
+        told.append(f"{place}: {fault['msg'].removeprefix('Value error, ')}".removeprefix(": "))
+        if fault["type"] in ("extra_forbidden", "missing"):
+            table = ".".join(("strategy", *under, *map(str, fault["loc"][:-1])))
+            tables[table] = f"the keys of [{table}] are {', '.join(_keys(model, fault['loc'][:-1]))}"
+    return "; ".join((*told, *tables.values()))
+
+
+def _keys(model: type[Record], place: tuple[int | str, ...]) -> Collection[str]:
+    """What the table at this place may hold."""
+    for name in place:
+        inner = model.model_fields[str(name)].annotation
+        model = inner if isinstance(inner, type) and issubclass(inner, Record) else model
+    return model.model_fields.keys()
