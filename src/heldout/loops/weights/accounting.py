@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from heldout.loops.weights.fitting import stopped_key
+from heldout.loops.trainings import stopped_key
 from heldout.loops.weights.state import WeightsSearch
 from heldout.records import Spend
 from heldout.store.events import CandidateAdded

@@ -11,8 +11,8 @@ from heldout.gates.two_noises import TwoNoises
 from heldout.improvers.training_roles import TrainingImprover
 from heldout.loops.noise import measure_noise
 from heldout.loops.session import Session, TrainingGround
+from heldout.loops.trainings import Trainings
 from heldout.loops.weights.evaluating import score
-from heldout.loops.weights.fitting import make_trainer
 from heldout.loops.weights.options import ImproveOptions
 from heldout.loops.weights.state import TRACK, WeightsSearch, weights_of
 from heldout.records import Candidate
@@ -24,7 +24,7 @@ def begin(session: Session, start: Candidate, options: ImproveOptions) -> Weight
     """The state before round 1. `SetupError` for a start, improver, gate or select set that does not fit the loop."""
     improver, ground = _improver(session), _ground(session, start)
     _check_base(ground, start, options)
-    make_trainer(ground, options)
+    Trainings(session, ground, options.backend).check(options.train)
     _check_search(session)
     _check_gate(session, options)
     _check_resolution(session, options)

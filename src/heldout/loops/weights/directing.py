@@ -6,7 +6,7 @@ from heldout.errors import BudgetExhausted
 from heldout.improvers.training_roles import Diagnosis, Recipe, Research, ResearchView
 from heldout.loops.paying import paid_call
 from heldout.loops.proposing import step_seed
-from heldout.loops.weights.fitting import keep_part, stopped_key
+from heldout.loops.trainings import keep_part, stopped_key
 from heldout.loops.weights.state import Attributed, WeightsSearch
 from heldout.store.training_events import StrategiesWeighed
 
@@ -30,7 +30,7 @@ def direct(search: WeightsSearch, attributed: Attributed, number: int) -> Strate
     )
     said = answered.value or Research()
     if said.too_dear and said.chosen is None:
-        keep_part(search, stopped_key("research", f"round-{number}"), "research", answered.spend)
+        keep_part(session.recorder, stopped_key("research", f"round-{number}"), "research", answered.spend)
         raise BudgetExhausted(said.why)
     weighed = StrategiesWeighed(
         round=number,

@@ -12,9 +12,9 @@ from typing import Literal
 from heldout.errors import BoundaryError, BudgetExhausted, ModelError, SetupError, TrainingError
 from heldout.improvers.training_roles import Recipe
 from heldout.loops.proposing import step_seed
+from heldout.loops.trainings import CAREFUL, Fit, thinned
 from heldout.loops.weights.building import Asked, build, load_dataset
 from heldout.loops.weights.directing import recipe_of
-from heldout.loops.weights.fitting import CAREFUL, Fit, keep_stopped, run_trainer, thinned
 from heldout.loops.weights.state import Direction, Grounded, Prepared, WeightsSearch, instruction_of, weights_of
 from heldout.models.base import Reply
 from heldout.records import Candidate, Spend
@@ -134,7 +134,15 @@ def _stage_b(search: WeightsSearch, attempt: _Attempt) -> Preflighted:
     work = ground.work / f"round-{attempt.number}-{attempt.repair}-short"
     seed = step_seed(session.config.seed, attempt.number, 100)
     steps = min(options.steps, attempt.config.steps)
-    wanted = Fit(attempt.examples, attempt.config, seed, work, "preflight", steps)
+    wanted = Fit(
+        parent=weights_of(search.head.candidate),
+        examples=attempt.examples,
+        config=attempt.config,
+        seed=seed,
+        work=work,
+        purpose="preflight",
+        steps=steps,
+    )
     spend = Spend()
     try:
         run, spend = _short_run(search, wanted)
@@ -146,9 +154,9 @@ def _stage_b(search: WeightsSearch, attempt: _Attempt) -> Preflighted:
             options=options,
         )
     except (BoundaryError, BudgetExhausted) as fault:
-        lost = search.lost.pop(work, spend)
+        lost = search.trainings.lost(work) or spend
         if lost != Spend():
-            keep_stopped(search, wanted, lost)
+            search.trainings.keep_stopped(wanted, lost)
         if isinstance(fault, TrainingError):  # the attempt is over; after a budget it goes on from here
             shutil.rmtree(work, ignore_errors=True)
         raise
@@ -162,11 +170,11 @@ def _stage_b(search: WeightsSearch, attempt: _Attempt) -> Preflighted:
 def _short_run(search: WeightsSearch, wanted: Fit) -> tuple[Fitted | TrainingError | SetupError, Spend]:
     """The run, or what it died of. An accident of the machine says nothing about the recipe, and is passed on."""
     try:
-        fitted = run_trainer(search, wanted)
+        fitted = search.trainings.run(wanted)
     except (TrainingError, SetupError) as fault:
         if isinstance(fault, TrainingError) and fault.missing:
             raise
-        return fault, search.lost.pop(wanted.work, Spend())
+        return fault, search.trainings.lost(wanted.work) or Spend()
     return fitted, fitted.spend
 
 

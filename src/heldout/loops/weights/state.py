@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from heldout.errors import StoreError
 from heldout.harness.prompt_files import INSTRUCTION_FILE
 from heldout.improvers.training_roles import Asset, Failed, TrainingImprover
 from heldout.loops.session import Scored, Session, TrainingGround
+from heldout.loops.trainings import Trainings
 from heldout.loops.weights.options import ImproveOptions
 from heldout.records import Candidate, Spend
 from heldout.sandbox import Sandboxes, make_sandboxes
@@ -87,10 +87,9 @@ class WeightsSearch:
     """Whether a recipe was trained twice, or died of itself the second time and no gate asks for it."""
     answered_by: dict[tuple[int, int], str] = field(default_factory=dict)
     """Candidates with the weights of short runs, by round and repair."""
-    lost: dict[Path, Spend] = field(default_factory=dict)
-    """What trainings that died had cost, by their work folder."""
     ended: str = "every generation was run"
     _overlap: OverlapIndex | None = None
+    _trainings: Trainings | None = None
 
     @property
     def overlap(self) -> OverlapIndex:
@@ -99,6 +98,13 @@ class WeightsSearch:
             tasks = self.session.tasks
             self._overlap = overlap_index(tasks.config, tasks.plan)
         return self._overlap
+
+    @property
+    def trainings(self) -> Trainings:
+        """Short and full ones."""
+        if self._trainings is None:
+            self._trainings = Trainings(self.session, self.ground, self.options.backend)
+        return self._trainings
 
     def check_ancestry(self, weights: str) -> None:
         """`StoreError` for weights that do not descend from an allowed base."""
