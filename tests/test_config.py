@@ -50,6 +50,7 @@ def test_a_word_that_is_no_override_is_refused(word: str) -> None:
         ({"solver": {"model": {"temp": 1}}}, r"solver\.model\.temp: unknown key; allowed here: api_key_env"),
         ({"tasks": {"select": "many"}}, r"tasks\.select: .*integer.*got 'many'"),
         ({"tasks": {"select": 0}}, r"tasks\.select: .*greater than or equal to 1.*got 0"),
+        ({"seed": -1}, r"seed: .*greater than or equal to 0.*got -1"),
         ({"gate": {"alpha": 1.5}}, r"gate\.alpha: .*less than 1"),
         ({"tasks": {"duplicates": "ignore"}}, r"tasks\.duplicates: .*'stop' or 'drop'"),
         ({"audit": {"oracle": "gold"}}, r"audit\.oracle names the role 'gold', and tasks\.reports has no such role"),

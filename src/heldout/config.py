@@ -254,7 +254,7 @@ class RunConfig(Record):
     loop: str = "winners_curse"
     """`winners_curse`, `verse`, `gso`, `improve_any_task`; beside `gso` `one_shot_skill`, `persistent_skill`,
     `skill_frontier`, `merged_patches`, `gepa`; or `package.module:Class`."""
-    seed: int = 0
+    seed: int = Field(default=0, ge=0)
     """Seed of everything but the tasks: proposals, halves, orders, sampling."""
     tasks: TasksConfig = TasksConfig()
     """Tasks and their roles."""

@@ -52,13 +52,13 @@ def test_what_toml_cannot_hold_is_refused_with_its_key(value: object) -> None:
     [
         RunConfig(),
         RunConfig(
-            seed=-3,
+            seed=3,
             tasks=TasksConfig(
                 source="jsonl", path="a\\b\n\x7f\"'", reports={"gold": 600, "ood": 5}, options={"deep": {"x": [1]}}
             ),
             solver=SolverConfig(model=ModelConfig(name="openai:m", url="http://127.0.0.1:8000/v1", temperature=0.7)),
             budget=BudgetConfig(dollars=1e-05, prices={"openai/gpt-5.1 mini": Price(input=0.25, output=2.0)}),
-            options={"text": "ü 😀", "big": 1e300, "list": [1, 2.5, "x", True]},
+            options={"text": "ü 😀", "less": -3, "big": 1e300, "list": [1, 2.5, "x", True]},
         ),
     ],
 )

@@ -55,7 +55,8 @@ class TrainConfig(Record):
     max_length: int = Field(default=256, ge=8)
     """Tokens of the longest sequence; a longer example is dropped and counted, never cut."""
     packing: bool = False
-    """Put several examples in a sequence, which do not see each other."""
+    """Put several examples in a sequence, which do not see each other. `batch` counts sequences, each filled up to
+    `max_length`: a step sees more examples and takes as much longer."""
     optimiser: OptimiserSettings = OptimiserSettings()
     """AdamW, its rate and its schedule."""
     lora: LoraSettings = LoraSettings()
