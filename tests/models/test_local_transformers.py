@@ -218,7 +218,37 @@ def test_adapters_whose_base_nobody_knows_are_refused(
     base = model.serve(store)
     digest, _ = adapters(store, base, tmp_path / "a", seed=1)
     with pytest.raises(SetupError, match=f"adapters of '{base[:12]}', whose folder is not known"):
-        local(store.path(digest)).complete(ask("Hello"))
+        load_checkpoint(store.path(digest))
+
+
+@DEPRECATED
+@pytest.mark.parametrize("base", [True, False], ids=["ours", "of peft alone"])
+def test_a_model_does_not_start_from_adapters_and_says_how_to_merge_them(
+    model: LocalTransformersModel, store: WeightsStore, tmp_path: Path, base: bool
+) -> None:
+    digest, _ = adapters(store, model.serve(store), tmp_path / "a", seed=1)
+    folder = shutil.copytree(store.path(digest), tmp_path / "lone")
+    if not base:
+        (folder / "base.json").unlink()
+    lone, merge = local(folder), r"from full weights: merge them first \(peft: .*merge_and_unload\(\)"
+    with pytest.raises(SetupError, match=merge):
+        lone.complete(ask("Hello"))
+    with pytest.raises(SetupError, match=merge):
+        _ = lone.fingerprint
+    with pytest.raises(SetupError, match=merge):
+        lone.serve(WeightsStore(tmp_path / "other"))
+
+
+def test_a_probability_at_temperature_0_is_refused(model: LocalTransformersModel) -> None:
+    for temperature in (0.0, -1.0, math.nan):
+        with pytest.raises(SetupError, match=r"temperature = .* is not positive; 1\.0 scores"):
+            model.score([Scored((1, 2), (3,))], temperature=temperature)
+
+
+@pytest.mark.parametrize("seeds", [[1], [1, 2, 3]])
+def test_every_prompt_of_a_batch_has_a_seed_of_its_own(model: LocalTransformersModel, seeds: list[int]) -> None:
+    with pytest.raises(SetupError, match=f"{len(seeds)} seeds for 2 prompts"):
+        model.sample([(1, 2), (3,)], Sampling(max_tokens=2), seeds=seeds)
 
 
 def test_a_copy_in_another_process_serves_the_same_store(
@@ -274,6 +304,20 @@ def test_what_it_does_not_know_is_refused_and_not_left_out(model: LocalTransform
     for more in ({"grammar": "root ::= x"}, {"json_schema": {}}, {"top_logprobs": 3}):
         with pytest.raises(ModelError, match="knows no tools, schemas, grammars or top_logprobs"):
             model.complete(ask("a", **more))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_a_reply_tells_its_tokens_where_they_are_asked_for(model: LocalTransformersModel, temperature: float) -> None:
+    plain = ask("Hello", temperature=temperature, seed=3)
+    reply = model.complete(plain.model_copy(update={"tokens": True}))
+    told = reply.tokens
+    assert told is not None
+    assert reply.model_copy(update={"tokens": None}) == model.complete(plain)
+    assert told.prompt == model.encode(plain.messages)
+    assert len(told.ids) == len(told.logprobs) == reply.tokens_out
+    assert model.decode(told.ids).startswith(reply.text)
+    scored = model.score([Scored(told.prompt, told.ids)], temperature=temperature or 1.0)[0]
+    assert told.logprobs == pytest.approx(scored, abs=1e-4)
 
 
 def test_choices_have_the_log_probabilities_of_their_first_tokens(model: LocalTransformersModel) -> None:

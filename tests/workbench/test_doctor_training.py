@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 
+import heldout
 from heldout.training.pocket_recipes import pocket_recipe, recipe_digest
 from heldout.workbench import MachineCheck, check_machine, doctor
 
@@ -43,6 +47,22 @@ def test_what_is_absent_is_told_with_the_command_that_mends_it(monkeypatch: pyte
     assert [found[name].mend for name in ("torch", "peft")] == ["pip install 'heldout[train]'"] * 2
     assert found["trl"].mend == "pip install 'heldout[trl]'"
     assert not found["GPU"].works
+
+
+@pytest.mark.parametrize("fault", ["ImportError", "OSError"])
+def test_a_torch_that_does_not_load_is_a_failed_line_with_the_command_that_mends_it(tmp_path: Path, fault: str) -> None:
+    """As of a wheel for another machine; in a process of its own, since torch is loaded once."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(f"raise {fault}('libtorch.so:\\ncannot open shared object file')\n")
+    paths = {"PYTHONPATH": f"{tmp_path}:{Path(heldout.__file__).parents[1]}"}
+    command = [sys.executable, "-m", "heldout", "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | paths, timeout=60, check=False)
+    assert "Traceback" not in done.stderr
+    found = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
+    assert not found["torch"]["works"]
+    assert found["torch"]["detail"] == "installed, and does not load: libtorch.so: cannot open shared object file"
+    assert found["torch"]["mend"] == "pip install --force-reinstall 'heldout[train]'"
+    assert not found["GPU"]["works"]
 
 
 def test_a_pocket_model_in_the_cache_is_found_and_none_is_made(cache: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
 from safetensors.torch import load_file, save_file
 from training_parts import environment, of_kind, only, tiny_run, with_recipe, written
 
@@ -67,6 +68,13 @@ def launched(heldout: Command, config: RunConfig, folder: Path, *, code: int = 0
     assert weights_digest(parent) == weights_digest(run.weights / before) == before
     assert {path.name for path in run.weights.iterdir() if path.is_dir()} == {before}
     return run
+
+
+def refuses_system_turns(folder: Path) -> None:
+    """As Gemma's template does it."""
+    template = folder / "chat_template.jinja"
+    rule = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system turn here') }}{% endif %}"
+    template.write_text(rule + template.read_text())
 
 
 def failed_checks(run: RunFolder) -> dict[str, str]:
@@ -168,6 +176,42 @@ class TestCheckpoints:
         config = tiny_run(tmp_path)
         (tmp_path / "parent").rename(tmp_path / "elsewhere")
         assert "no checkpoint folder" in self.refused(heldout, config, tmp_path)
+
+    @pytest.mark.parametrize("base", [None, "0" * 64])
+    def test_a_folder_of_adapters_is_told_at_once_with_the_way_to_merge_them(
+        self, heldout: Command, tmp_path: Path, base: str | None
+    ) -> None:
+        config = tiny_run(tmp_path)
+        parent = tmp_path / "parent"
+        for file in parent.iterdir():
+            file.unlink()
+        adapters = {"lora_A.weight": torch.zeros(1)}
+        save_file(adapters, parent / "adapter_model.safetensors")
+        (parent / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA"}))
+        if base:
+            (parent / "base.json").write_text(json.dumps({"base": base}))
+        told = self.refused(heldout, config, tmp_path)
+        assert "holds adapters, and a model starts from full weights: merge them first (peft: " in told
+        assert "base.json" not in told
+
+    @pytest.mark.parametrize("harness", ["completion", "prompt"])
+    def test_a_chat_template_that_refuses_the_instruction_is_told_at_once(
+        self, heldout: Command, tmp_path: Path, harness: str
+    ) -> None:
+        config = tiny_run(tmp_path, {"solver": {"instruction": "Be brief.", "harness": harness}})
+        refuses_system_turns(tmp_path / "parent")
+        told = self.refused(heldout, config, tmp_path)
+        assert "TemplateError: no system turn here" in told
+        assert "leave the instruction empty (solver.instruction='' with solver.harness=completion)" in told
+
+    def test_what_is_told_of_the_instruction_mends_it(self, heldout: Command, tmp_path: Path) -> None:
+        tasks = {"tasks": {"options": {"instruction": "Answer the question."}}}
+        config = tiny_run(tmp_path, tasks)
+        refuses_system_turns(tmp_path / "parent")
+        self.refused(heldout, config, tmp_path)
+        words = ("run", str(tmp_path / "run.toml"), "--out", str(tmp_path / "r"), "--json", "solver.instruction=")
+        code, _, err = heldout(*words)
+        assert (code, err) == (0, "")
 
     def test_a_mended_checkpoint_can_be_run_in_the_same_folder(self, heldout: Command, tmp_path: Path) -> None:
         config = tiny_run(tmp_path)

@@ -8,7 +8,17 @@ from typing import Any, Literal, Protocol
 from heldout.records import Record
 from heldout.store.weights import WeightsStore
 
-__all__ = ["DAMAGED_WEIGHTS", "Message", "Model", "Reply", "Request", "ToolCall", "ToolSpec", "WeightsModel"]
+__all__ = [
+    "DAMAGED_WEIGHTS",
+    "Message",
+    "Model",
+    "Reply",
+    "ReplyTokens",
+    "Request",
+    "ToolCall",
+    "ToolSpec",
+    "WeightsModel",
+]
 
 DAMAGED_WEIGHTS = "the model's logits are not finite numbers: its weights are damaged"
 """What a model that serves weights says of weights that cannot answer; no other error is about the weights."""
@@ -63,6 +73,19 @@ class Request(Record):
     """Tools that the model may call instead of answering."""
     weights: str | None = None
     """Digest of the weights that must answer, of a model that serves several (`WeightsModel`); None: its own."""
+    tokens: bool = False
+    """Ask for `Reply.tokens`, which policy gradients learn from."""
+
+
+class ReplyTokens(Record):
+    """A reply as its model drew it. Text is never turned into these again: it could be cut into other tokens."""
+
+    prompt: tuple[int, ...]
+    """Ids that the model read, the chat template's own among them."""
+    ids: tuple[int, ...]
+    """Ids that it wrote, with the end token and with what a stop text cut from `Reply.text`."""
+    logprobs: tuple[float, ...]
+    """Natural-log probability of each of `ids` in the distribution that it was drawn from."""
 
 
 class Reply(Record):
@@ -82,6 +105,8 @@ class Reply(Record):
     tool_calls: tuple[ToolCall, ...] = ()
     blocks: tuple[Mapping[str, Any], ...] = ()
     """The whole turn in the protocol's own form, where it holds reasoning that the model wants back word for word."""
+    tokens: ReplyTokens | None = None
+    """Where they were asked for; None of a model that cannot tell, as of every one behind a protocol."""
 
 
 class Model(Protocol):

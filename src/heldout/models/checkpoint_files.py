@@ -13,7 +13,10 @@ from typing import Any
 
 from heldout.errors import SetupError
 
-__all__ = ["TensorPlace", "adapted", "check_files", "read_header"]
+__all__ = ["MERGE_FIRST", "TensorPlace", "adapted", "check_files", "read_header"]
+
+MERGE_FIRST = "merge them first (peft: model.merge_and_unload().save_pretrained(FOLDER)), and name that folder"
+"""How adapters become a checkpoint that a model can start from."""
 
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "adapter_model.bin", "model.bin")
@@ -65,7 +68,10 @@ def adapted(folder: Path) -> str | None:
     if not (folder / "adapter_config.json").is_file():
         return None
     if not (folder / "base.json").is_file():
-        raise SetupError(f"{str(folder)!r} holds adapters and no base.json, which says what they adapt")
+        raise SetupError(
+            f"{str(folder)!r} holds adapters and no base.json, which says what they adapt; where they were trained "
+            f"elsewhere, {MERGE_FIRST}"
+        )
     base = _json_object(folder / "base.json").get("base")
     if not isinstance(base, str) or not _NAME.fullmatch(base):
         raise SetupError(f'{str(folder / "base.json")!r} names no base; expected {{"base": digest}}')

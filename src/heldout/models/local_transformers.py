@@ -13,8 +13,8 @@ from pydantic import Field
 
 from heldout.config import ModelConfig
 from heldout.errors import ModelError, SetupError, boundary
-from heldout.models.base import Message, Reply, Request
-from heldout.models.checkpoint_files import check_files
+from heldout.models.base import Message, Reply, ReplyTokens, Request
+from heldout.models.checkpoint_files import MERGE_FIRST, check_files
 from heldout.models.checkpoints import Checkpoint, Dtype, load_checkpoint
 from heldout.models.choosing import log_sum
 from heldout.models.smollm2_folder import smollm2_folder
@@ -86,9 +86,7 @@ class LocalTransformersModel:
         """Digest of the start checkpoint."""
         with self._lock:
             if self._start is None:
-                folder = self.checkpoint()
-                check_files(folder)
-                self._start = weights_digest(folder)
+                self._start = weights_digest(self._whole_checkpoint())
             return self._start
 
     @cached_property
@@ -112,14 +110,8 @@ class LocalTransformersModel:
 
     def serve(self, store: WeightsStore) -> str:
         """Take weights from `store`; see `WeightsModel`. Loads the start checkpoint, so that its faults show now."""
-        if (self.checkpoint() / "adapter_config.json").is_file():
-            raise SetupError(
-                f"{str(self.checkpoint())!r} holds adapters, and a run starts from full weights: merge them first "
-                "(peft: model.merge_and_unload().save_pretrained(FOLDER)), and name that folder"
-            )
         with self._lock:
-            check_files(self.checkpoint())
-            self._start = store.adopt(self.checkpoint(), source=self.config.name)
+            self._start = store.adopt(self._whole_checkpoint(), source=self.config.name)
             self._store = store
             self.weights()
             return self._start
@@ -193,10 +185,18 @@ class LocalTransformersModel:
         with self._lock:
             self._loaded.clear()
 
+    def _whole_checkpoint(self) -> Path:
+        """Where the start checkpoint lies; `SetupError` for adapters, and for the first file that is missing."""
+        folder = self.checkpoint()
+        if (folder / "adapter_config.json").is_file():
+            raise SetupError(f"{str(folder)!r} holds adapters, and a model starts from full weights: {MERGE_FIRST}")
+        check_files(folder)
+        return folder
+
     def _folder(self, digest: str | None) -> Path:
         """Of the store, whose content is compared with its name, or where the start checkpoint lies."""
         if digest is None or (self._store is None and digest == self._start):
-            return self.checkpoint() if self._store is None else self._store.check(self.start)
+            return self._whole_checkpoint() if self._store is None else self._store.check(self.start)
         if self._store is None:
             raise SetupError(f"model {self.name!r} is asked for the weights {digest[:12]!r} and serves no store yet")
         return self._store.check(digest)
@@ -215,6 +215,7 @@ class LocalTransformersModel:
             max_tokens=self.config.max_tokens if first.max_tokens is None else first.max_tokens,
             temperature=self.config.temperature if first.temperature is None else first.temperature,
             stop=first.stop,
+            logprobs=first.tokens,
         )
 
     def _answer(self, checkpoint: Checkpoint, requests: Sequence[Request], settings: Sampling) -> list[Reply]:
@@ -223,7 +224,7 @@ class LocalTransformersModel:
             if requests[0].choices:
                 return [_choose(checkpoint, *pair) for pair in zip(requests, prompts, strict=True)]
             drawn = self._sample(checkpoint, prompts, settings, [request.seed for request in requests])
-            return [_reply(checkpoint, *pair, settings.stop) for pair in zip(prompts, drawn, strict=True)]
+            return [_reply(checkpoint, *pair, settings) for pair in zip(prompts, drawn, strict=True)]
 
     def _sample(
         self, checkpoint: Checkpoint, prompts: Sequence[Sequence[int]], settings: Sampling, seeds: Sequence[int]
@@ -239,6 +240,7 @@ class _Kind(NamedTuple):
     temperature: float | None
     stop: tuple[str, ...]
     chooses: bool
+    tokens: bool
     more: bool
 
 
@@ -250,6 +252,7 @@ def _kind(request: Request) -> _Kind:
         temperature=request.temperature,
         stop=request.stop,
         chooses=bool(request.choices),
+        tokens=request.tokens,
         more=more,
     )
 
@@ -279,16 +282,17 @@ def _decode(checkpoint: Checkpoint, ids: Sequence[int]) -> str:
     return text
 
 
-def _reply(checkpoint: Checkpoint, prompt: Sequence[int], drawn: Sampled, stop: Sequence[str]) -> Reply:
+def _reply(checkpoint: Checkpoint, prompt: Sequence[int], drawn: Sampled, settings: Sampling) -> Reply:
     # Not every end token is marked as special, and none is part of the answer.
     ended = bool(drawn.ids) and drawn.ids[-1] in checkpoint.end_ids
     text = _decode(checkpoint, drawn.ids[:-1] if ended else drawn.ids)
-    cuts = [place for place in (text.find(one) for one in stop) if place >= 0]
+    cuts = [place for place in (text.find(one) for one in settings.stop) if place >= 0]
     return Reply(
         text=text[: min(cuts)] if cuts else text,
         finish_reason="stop" if drawn.finished else "length",
         tokens_in=len(prompt),
         tokens_out=len(drawn.ids),
+        tokens=ReplyTokens(prompt=tuple(prompt), ids=drawn.ids, logprobs=drawn.logprobs) if settings.logprobs else None,
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from heldout.errors import ModelError
+from heldout.errors import ModelError, SetupError
 from heldout.models.base import DAMAGED_WEIGHTS
 from heldout.models.checkpoints import Checkpoint
 from heldout.models.decoding import Decoder
@@ -58,8 +58,11 @@ def sample(
     """Continue every prompt, at most `batch` at once, in the order of the prompts.
 
     A row's tokens depend on its prompt and its seed; its neighbours change float rounding alone. Prompts of similar
-    length share a batch. `ModelError` for a prompt that leaves no room in the context, before anything is computed.
+    length share a batch. `ModelError` for a prompt that leaves no room in the context, and `SetupError` for other than
+    one seed for each prompt, before anything is computed.
     """
+    if len(seeds) != len(prompts):
+        raise SetupError(f"{len(seeds)} seeds for {len(prompts)} prompts; each prompt needs one of its own")
     check_prompts(checkpoint, prompts)
     order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]))
     found: dict[int, Sampled] = {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from heldout.errors import ModelError
+from heldout.errors import ModelError, SetupError
 from heldout.models.checkpoints import Checkpoint
 from heldout.models.decoding import tokens_per_pass
 
@@ -35,8 +35,11 @@ def score(
     """Natural-log probability of every continuation token given what stands before it, per item.
 
     Logits are divided by `temperature` first. Every sequence is padded on the right, where nothing sees the padding,
-    so each goes through the same computation in whatever batch; the batch changes float rounding alone.
+    so each goes through the same computation in whatever batch; the batch changes float rounding alone. `SetupError`
+    for a temperature that is not positive.
     """
+    if not temperature > 0.0:
+        raise SetupError(f"temperature = {temperature!r} is not positive; 1.0 scores with the logits as they are")
     for number, item in enumerate(items):
         _check(checkpoint, item, f"item {number + 1} of {len(items)}")
     found: dict[int, tuple[float, ...]] = dict.fromkeys(range(len(items)), ())

