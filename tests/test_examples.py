@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -250,6 +252,16 @@ class TestTheTrainer:
         assert answer["config"]["options"]["train"]["method"] == "lora"
         assert answer["config"]["tasks"]["audit"] == 200
         assert answer["plan"]["proposals"] == 1
+
+    def test_every_page_tells_the_minutes_that_the_result_took(self) -> None:
+        rows = csv.DictReader((ROOT / "results/smollm2_sft/cost.csv").read_text(encoding="utf-8").splitlines())
+        seconds = next(float(row["seconds"]) for row in rows if row["purpose"] == "total")
+        assert round(seconds / 60) == 9
+        for page in ("README.md", "examples/README.md", "examples/smollm2_sft.toml"):
+            text = (ROOT / page).read_text(encoding="utf-8")
+            told = re.findall(r"(?:[Aa]bout|for) (\S+) minutes o[nf] one core", text)
+            assert told, page
+            assert set(told) <= {"nine", "9"}, page
 
     @pytest.mark.slow
     @pytest.mark.model

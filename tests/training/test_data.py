@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from heldout.config import TasksConfig
 from heldout.errors import SetupError, StoreError
@@ -22,6 +23,7 @@ from heldout.training.data import (
     Rollout,
     admit,
     check_batch,
+    check_rollouts,
     examples_of_pairs,
     examples_of_rollouts,
     read_examples,
@@ -42,10 +44,14 @@ INDEX = overlap_of([("audit-1", SEALED), ("select-1", words(20, 9))])
 
 def example(number: int = 0, **changes: object) -> Example:
     """A clean example, with changes to its turns or its provenance."""
-    turns = {key: changes.pop(key) for key in ("prompt", "completion", "system") if key in changes}
+    turns = {key: changes.pop(key) for key in ("prompt", "turns", "completion", "system") if key in changes}
     origin = {"task": f"made/{number}", "role": "built"} | changes
     prompt = f"question {words(30 + number % 20, 5)} {number}"
     return Example.model_validate({"prompt": prompt, "completion": f"answer {number}", "provenance": origin} | turns)
+
+
+def said(action: str, observation: str) -> list[dict[str, str]]:
+    return [{"role": "assistant", "content": action}, {"role": "tool", "content": observation}]
 
 
 def clean(count: int) -> list[Example]:
@@ -60,11 +66,14 @@ def clean(count: int) -> list[Example]:
         ({"prompt": SEALED}, "text"),
         ({"completion": SEALED.upper().replace(" ", ", ")}, "text"),
         ({"system": SEALED.replace(WORDS[3], f"{WORDS[3][:3]}\u200b{WORDS[3][3:]}")}, "text"),
+        ({"turns": said("look", SEALED)}, "text"),
+        ({"turns": said(SEALED, "seen")}, "text"),
         ({"prompt": f"{SEALED} indeed"}, "near"),
         ({"completion": f"so {SEALED}"}, "near"),
         ({"prompt": f"As I was told once: {words(4, 13)}. What is that, and who would have said it?"}, "13-gram"),
         ({"completion": f"As I was told once: {words(4, 13)}. That is what was said on that day."}, "13-gram"),
         ({"prompt": f"Answer what follows, in one line and no more: {words(20, 9)}"}, "13-gram"),
+        ({"turns": said(f"I read {words(2, 7)}", f"{words(9, 7)} and so on it goes")}, "13-gram"),
         (
             {"prompt": f"Go on with the text: {words(2, 7)}", "completion": f"{words(9, 7)} and so on it goes"},
             "13-gram",
@@ -243,6 +252,22 @@ def test_a_batch_is_refused_for_one_example() -> None:
         check_batch([example(1, role="select")], INDEX)
 
 
+def test_rollouts_that_fail_or_repeat_are_learned_from_and_sealed_ones_are_not() -> None:
+    origins = [example(number, role="train", status="failed", score=0.0).provenance for number in (1, 1, 2)]
+    texts = ["question 1", "answer 1", "answer 1"]
+    check_rollouts(origins, texts, INDEX)
+    with pytest.raises(SetupError, match=r"the rollouts are refused: they meet .*sealed role \(text 1\)"):
+        check_rollouts(origins, [*texts, SEALED], INDEX)
+    with pytest.raises(SetupError, match=r"sealed role \(id 1\)"):
+        check_rollouts([*origins, example(3, task="audit-1").provenance], texts, INDEX)
+    with pytest.raises(SetupError, match=r"the rollouts are refused: .*of the role 'ood'"):
+        check_rollouts([*origins, example(3, role="ood").provenance], texts, INDEX)
+    tools = [harnessed(1, tools="x1").provenance, harnessed(2, tools="x2").provenance]
+    with pytest.raises(SetupError, match=r"the rollouts are refused: .*differ in 'tools'"):
+        check_rollouts(tools, texts, INDEX)
+    check_rollouts(tools, texts, INDEX, AdmissionPolicy(mixed_harness=True))
+
+
 def test_pairs_get_the_provenance_that_trusted_code_knows() -> None:
     pairs = [
         Pair(prompt="p", completion="c", score=1.0),
@@ -270,6 +295,9 @@ def test_rollouts_keep_weights_and_harness_by_component() -> None:
         verifier="exact",
     )
     assert [one.completion for one in made] == ["yes", "no"]
+    steps = [{"role": "assistant", "content": "ls"}, {"role": "assistant", "content": "yes"}]
+    with pytest.raises(SetupError, match="the episode on 't1' has 2 steps"):
+        examples_of_rollouts([rollout("yes", steps=steps[1:]), rollout("yes", steps=steps)], verifier="exact")
     assert [dict(one.provenance.harness) for one in made] == [{"harness": "h1"}, {"tools": "x1"}]
     assert made[0].provenance == Provenance(
         task="t1",
@@ -288,6 +316,16 @@ def test_a_data_set_comes_back_from_its_lines() -> None:
     assert text.count("\n") == 2
     assert read_examples(text) == tuple(made)
     assert write_examples(read_examples(text)) == text
+
+
+def test_an_episode_comes_back_from_its_line_and_its_turns_are_part_of_its_identity() -> None:
+    short, long = example(1), example(1, turns=said("look", "a door"))
+    assert read_examples(write_examples([long])) == (long,)
+    assert [turn["role"] for turn in long.conversation] == ["user", "assistant", "tool", "assistant"]
+    others = [example(1, turns=said("look", "a wall")), example(1, turns=[{"role": "user", "content": "a door"}])]
+    assert len({one.digest for one in (short, long, *others)}) == 4
+    with pytest.raises(ValidationError, match="the turn before the completion is an assistant's too"):
+        example(1, turns=said("look", "a door")[:1])
 
 
 def test_a_line_that_is_no_example_is_named() -> None:
@@ -312,7 +350,10 @@ def test_a_data_set_on_disk_is_checked_against_its_digest(tmp_path: Path) -> Non
 
 def test_the_export_for_verl_carries_messages_and_provenance(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    made = [example(1, system="Be brief."), harnessed(2, tools="x1")]
+    made = [
+        example(1, system="Be brief."),
+        example(2, task="t2", role="train", model="m", harness={"tools": "x1"}, turns=said("look", "a door")),
+    ]
     file = export_verl(made, tmp_path / "train.parquet", source="formats")
     rows = parquet.read_table(str(file)).to_pylist()
     assert rows[0]["messages"] == [
@@ -320,7 +361,7 @@ def test_the_export_for_verl_carries_messages_and_provenance(tmp_path: Path) -> 
         {"role": "user", "content": made[0].prompt},
         {"role": "assistant", "content": "answer 1"},
     ]
-    assert [turn["role"] for turn in rows[1]["messages"]] == ["user", "assistant"]
+    assert [turn["role"] for turn in rows[1]["messages"]] == ["user", "assistant", "tool", "assistant"]
     assert [(one["data_source"], one["task"], one["role"], one["model"]) for one in rows] == [
         ("formats", "made/1", "built", ""),
         ("formats", "t2", "train", "m"),

@@ -11,12 +11,9 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from safetensors.torch import load_file, save_file
-from tiny_parents import SPECIAL, TEMPLATE, config, counting, example, job, tiny_parent
+from tiny_parents import SPECIAL, TEMPLATE, config, counting, evaluated, example, job, tiny_parent
 
-from heldout.config import ModelConfig
 from heldout.errors import SetupError, TrainingError
-from heldout.models.base import Message, Reply, Request
-from heldout.models.local_transformers import LocalTransformersModel
 from heldout.store.training_events import Check
 from heldout.training import Fitted, TrainConfig, Watch
 from heldout.training.preflight import STAGE_A, PreflightOptions, passed, stage_a, stage_b
@@ -35,16 +32,6 @@ def found(checks: Sequence[Check], name: str) -> str:
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_parent(tmp_path_factory.mktemp("parents") / "parent")
-
-
-def evaluated(folder: Path, count: int) -> list[Reply]:
-    """What the evaluator answers; it reads the folder itself."""
-    model = LocalTransformersModel(ModelConfig(name=f"local:{folder}", max_tokens=24))
-    try:
-        turns = [Message(role="user", content=one.prompt) for one in counting(count, seed=3)]
-        return model.complete_batch([Request(messages=(turn,)) for turn in turns])
-    finally:
-        model.close()
 
 
 def test_good_data_pass_every_check_of_stage_a(parent: Path) -> None:

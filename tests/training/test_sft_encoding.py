@@ -6,6 +6,7 @@ import pytest
 from tiny_parents import TEMPLATE, config, counting, example, tiny_tokenizer
 
 from heldout.errors import SetupError
+from heldout.training import Turn
 from heldout.training.encoding import IGNORED, Encoded, encode, encode_all, encode_prompt
 
 TOKENIZER = tiny_tokenizer()
@@ -35,6 +36,16 @@ def test_the_prompt_is_what_evaluation_sends(system: str) -> None:
     encoded = encode(one, TOKENIZER, config())
     assert list(encoded.ids[: encoded.prompt_length]) == sent
     assert list(encode_prompt(one, TOKENIZER)) == sent
+
+
+def test_of_an_episode_loss_is_taken_on_the_completed_turn_alone() -> None:
+    turns = (Turn(role="assistant", content="look"), Turn(role="user", content="a door"))
+    one = example("go on", "open", system="Be brief.").model_copy(update={"turns": turns})
+    encoded = encode(one, TOKENIZER, config())
+    assert text(encoded.ids) == "<system>Be brief.<user>go on<assistant>look<end><user>a door<assistant>open<end>"
+    assert text(tuple(label for label in encoded.labels if label != IGNORED)) == "open<end>"
+    sent = TOKENIZER.apply_chat_template(one.context, add_generation_prompt=True)["input_ids"]
+    assert list(encode_prompt(one, TOKENIZER)) == sent == list(encoded.ids[: encoded.prompt_length])
 
 
 def test_a_blank_system_text_is_no_turn_as_in_the_harness() -> None:

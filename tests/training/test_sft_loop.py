@@ -203,11 +203,15 @@ def test_adapters_are_trained_further_or_merged(parent: Path, tmp_path: Path) ->
 def test_adapters_of_another_shape_or_without_their_base_are_told(parent: Path, tmp_path: Path) -> None:
     base = weights_digest(parent)
     first = Path(TRAINER.fit(job(tmp_path, parent, name="a", method="lora", lora={"rank": 2}), Watch()).folder)
-    with pytest.raises(SetupError, match=r"use train.method = 'full', which merges them"):
+    with pytest.raises(SetupError, match=r"use options.train.method = 'full', which merges them"):
         TRAINER.fit(job(tmp_path, first, method="lora", lora={"rank": 4}, bases={base: parent}), Watch())
     with pytest.raises(SetupError, match=f"need the weights '{base[:12]}', which were not given"):
         TRAINER.fit(job(tmp_path, first), Watch())
-    with pytest.raises(SetupError, match=r"no adapters of train.lora.targets = \['nowhere'\]"):
+    layers = "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"
+    refused = (
+        rf"no adapters of options.train.lora.targets = \['nowhere'\] for this model; its linear layers are {layers}$"
+    )
+    with pytest.raises(SetupError, match=refused):
         TRAINER.fit(job(tmp_path, parent, method="lora", lora={"targets": ["nowhere"]}), Watch())
 
 

@@ -11,15 +11,12 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import torch
-from tiny_parents import TEMPLATE, config, counting, example, job, tiny_parent, tiny_tokenizer
+from tiny_parents import TEMPLATE, config, counting, evaluated, example, job, tiny_parent, tiny_tokenizer
 from tokenizers import AddedToken
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedTokenizerFast
 
-from heldout.config import ModelConfig
 from heldout.errors import SetupError
-from heldout.models.base import Message, Reply, Request
 from heldout.models.checkpoints import load_checkpoint, quiet
-from heldout.models.local_transformers import LocalTransformersModel
 from heldout.store.training_events import Check
 from heldout.training import Fitted, Watch
 from heldout.training.encoding import IGNORED, encode, end_texts
@@ -139,16 +136,6 @@ def test_stage_a_passes_and_fails_for_the_right_reasons(parent: Path) -> None:
     assert list(failing(stage_a(parent, counting(), config(template=TEMPLATE)))) == ["template"]
     inside = failing(stage_a(parent, [*counting(), example("x", "a<turn>b")], config()))
     assert "its completion holds the special token '<turn>'" in inside["schema"]
-
-
-def evaluated(folder: Path, count: int) -> list[Reply]:
-    """What the evaluator answers; it reads the folder itself."""
-    model = LocalTransformersModel(ModelConfig(name=f"local:{folder}", max_tokens=24))
-    try:
-        turns = [Message(role="user", content=one.prompt) for one in counting(count, seed=3)]
-        return model.complete_batch([Request(messages=(turn,)) for turn in turns])
-    finally:
-        model.close()
 
 
 @pytest.mark.parametrize("special", [True, False])

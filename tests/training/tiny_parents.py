@@ -9,6 +9,9 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from heldout.config import ModelConfig
+from heldout.models.base import Message, Reply, Request
+from heldout.models.local_transformers import LocalTransformersModel
 from heldout.training import Example, Provenance, TrainingJob
 from heldout.training.settings import OptimiserSettings, TrainConfig
 
@@ -95,3 +98,13 @@ def job(tmp: Path, parent: Path, *, name: str = "work", examples: tuple[Example,
         steps=until,
         bases=bases,
     )
+
+
+def evaluated(folder: Path, count: int) -> list[Reply]:
+    """What the evaluator answers; it reads the folder itself."""
+    model = LocalTransformersModel(ModelConfig(name=f"local:{folder}", max_tokens=24))
+    try:
+        turns = [Message(role="user", content=one.prompt) for one in counting(count, seed=3)]
+        return model.complete_batch([Request(messages=(turn,)) for turn in turns])
+    finally:
+        model.close()

@@ -8,11 +8,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+from heldout.errors import SetupError
 from heldout.records import Record, Spend
-from heldout.training.examples import Example
+from heldout.training.examples import TRAINABLE_ROLES, Example
 from heldout.training.settings import TrainConfig
 
-__all__ = ["TRAINERS", "Fitted", "Foretelling", "Trainer", "TrainingJob", "Watch"]
+__all__ = ["TRAINERS", "Fitted", "Foretelling", "Trainer", "TrainingJob", "Watch", "check_job"]
 
 TRAINERS: Mapping[str, str] = MappingProxyType(
     {
@@ -21,7 +22,7 @@ TRAINERS: Mapping[str, str] = MappingProxyType(
         "simulated": "heldout.training.simulated:SimulatedTrainer",
     }
 )
-"""Short names of `options.train.backend`; a trainer is made without arguments."""
+"""Short names of `options.backend`; a trainer is made without arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,14 @@ class TrainingJob:
     work: Path
     """Folder of this job alone: checkpoints to resume from, the finished weights. It may hold a killed job's."""
     steps: int | None = None
-    """Stop after so many of `config.steps`, with the schedule of the whole: a short run."""
+    """Stop after so many of `config.steps`, with the schedule of the whole: a short run. At least 1."""
     bases: Mapping[str, Path] = field(default_factory=dict)
     """Folders of the weights that adapters refer to, by digest."""
+
+    @property
+    def last(self) -> int:
+        """The step to end with."""
+        return self.config.steps if self.steps is None else min(self.steps, self.config.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,8 @@ class Trainer(Protocol):
     def fit(self, job: TrainingJob, watch: Watch) -> Fitted:
         """Train and write the weights below `job.work`. `SetupError` for what a person can mend (an extra that is
         not installed, a checkpoint with a missing tensor), `TrainingError` for a training that died,
-        `BudgetExhausted` with the words of `watch.stop`. The parent's folder is never written to."""
+        `BudgetExhausted` with the words of `watch.stop`. The parent's folder is never written to. `check_job` says what
+        no trainer begins with."""
 
 
 class Foretelling(Protocol):
@@ -102,3 +109,23 @@ class Readying(Protocol):
 
     def ready(self, config: TrainConfig) -> None:
         """`SetupError` where a library that such trainings need is not there."""
+
+
+def check_job(job: TrainingJob) -> None:
+    """`SetupError` for what no trainer may begin with: examples of a role that is not trained on, no step to make, a
+    work folder that shares files with the parent or a base."""
+    for origin in (example.provenance for example in job.examples):
+        if origin.role not in TRAINABLE_ROLES:
+            raise SetupError(
+                f"an example comes from the task {origin.task!r} of the role {origin.role!r}; only "
+                f"{' and '.join(TRAINABLE_ROLES)} may be trained on"
+            )
+    if job.last < 1:
+        raise SetupError(f"a training of steps = {job.steps}: at least 1 is needed, or None for all {job.config.steps}")
+    work = job.work.resolve()
+    for kept in (job.parent.resolve(), *(base.resolve() for base in job.bases.values())):
+        if work.is_relative_to(kept) or kept.is_relative_to(work):
+            raise SetupError(
+                f"the work folder {str(job.work)!r} and the weights {str(kept)!r} lie in one another, and those are "
+                "never written to: name a work folder beside them"
+            )

@@ -14,24 +14,22 @@ from heldout.tasks.examples import Pair
 from heldout.tasks.graders import CUT
 from heldout.tasks.overlap import Overlap, OverlapIndex
 from heldout.training.data_files import EXAMPLES_FILE, read_examples, write_examples
-from heldout.training.examples import Example, Provenance, examples_digest
+from heldout.training.examples import TRAINABLE_ROLES, Example, Provenance, examples_digest
 
 __all__ = [
     "EXAMPLES_FILE",
-    "TRAINABLE_ROLES",
     "Admission",
     "AdmissionPolicy",
     "Rollout",
     "admit",
     "check_batch",
+    "check_rollouts",
     "examples_of_pairs",
     "examples_of_rollouts",
+    "origin_fault",
     "read_examples",
     "write_examples",
 ]
-
-TRAINABLE_ROLES = ("train", "built")
-"""Roles of provenance that may be trained on."""
 
 _PASSES = 0.5
 """Score from which a verifier's verdict is `passed`, as in every outcome."""
@@ -120,7 +118,17 @@ def examples_of_pairs(
 
 
 def examples_of_rollouts(rollouts: Iterable[Rollout], *, verifier: str, system: str = "") -> tuple[Example, ...]:
-    """A model's own answers to train tasks, as examples; episodes without an answer give none."""
+    """A model's own answers to train tasks, as examples; episodes without an answer give none.
+
+    `SetupError` for an episode of several steps, whose answer is no completion of its task alone: `Example.turns`
+    takes what was said in between.
+    """
+    rollouts = tuple(rollouts)
+    if long := next((one for one in rollouts if len(one.trajectory.steps) > 1), None):
+        raise SetupError(
+            f"the episode on {long.task.id!r} has {len(long.trajectory.steps)} steps, and its answer alone is no "
+            "completion of the task: make one example of each of the model's turns (Example.turns)"
+        )
     return tuple(
         Example(
             prompt=rollout.task.input,
@@ -166,7 +174,7 @@ def admit(examples: Sequence[Example], index: OverlapIndex, policy: AdmissionPol
         )
         return Admission((), dict(removed), hits, voided=why)
     kept = _kept(clean, policy, removed)
-    voided = _provenance_fault(clean) or _origin_fault(kept, policy)
+    voided = _role_fault(one.provenance for one in clean) or _mixture([one.provenance for one in kept], policy)
     return Admission(() if voided else tuple(kept), dict(removed), hits, voided)
 
 
@@ -182,12 +190,33 @@ def check_batch(examples: Sequence[Example], index: OverlapIndex, policy: Admiss
         )
 
 
+def check_rollouts(
+    origins: Sequence[Provenance], texts: Iterable[str], index: OverlapIndex, policy: AdmissionPolicy | None = None
+) -> None:
+    """`SetupError` where rollouts may not be learned from by their rewards: `check_batch` for a policy gradient.
+
+    `texts` is what stands in their prompts and responses. What failed, was cut or repeats another one is no fault
+    here: its reward says so.
+    """
+    ids = [index.hits("", id=task) for task in dict.fromkeys(origin.task for origin in origins)]
+    met = Counter[str](found for found in (*ids, *map(index.hits, dict.fromkeys(texts))) if found is not None)
+    if met:
+        raise SetupError(f"the rollouts are refused: they meet tasks of select or of a sealed role ({_counts(met)})")
+    if fault := origin_fault(origins, policy or AdmissionPolicy()):
+        raise SetupError(f"the rollouts are refused: {fault}")
+
+
+def origin_fault(origins: Sequence[Provenance], policy: AdmissionPolicy) -> str:
+    """Why nothing is learned from what comes from here together: a task, its role, a model or a harness."""
+    return _role_fault(origins) or _mixture(origins, policy)
+
+
 def _overlap(example: Example, index: OverlapIndex, known: dict[str, Overlap | None]) -> Overlap | None:
     """How an example meets a task: by its id, by one of its turns, or by a text that runs over several of them.
 
     `known` remembers turns that many examples share.
     """
-    turns = [turn for turn in (example.system, example.prompt, example.completion) if turn.strip()]
+    turns = [text for turn in example.conversation if (text := turn["content"]).strip()]
     for turn in turns:
         if turn not in known:
             known[turn] = index.hits(turn)
@@ -217,11 +246,11 @@ def _kept(examples: Iterable[Example], policy: AdmissionPolicy, removed: Counter
     return kept
 
 
-def _provenance_fault(examples: Iterable[Example]) -> str:
-    for example in examples:
-        origin = example.provenance
+def _role_fault(origins: Iterable[Provenance]) -> str:
+    for origin in origins:
         if not origin.task:
-            return f"an example has a provenance without a task: {example.prompt[:60]!r}"
+            maker = origin.builder or origin.model
+            return f"an example{f' of {maker[:40]!r}' if maker else ''} has a provenance without a task"
         if origin.role not in TRAINABLE_ROLES:
             return (
                 f"an example comes from the task {origin.task!r} of the role {origin.role!r}; only "
@@ -230,9 +259,8 @@ def _provenance_fault(examples: Iterable[Example]) -> str:
     return ""
 
 
-def _origin_fault(examples: Iterable[Example], policy: AdmissionPolicy) -> str:
+def _mixture(origins: Sequence[Provenance], policy: AdmissionPolicy) -> str:
     """Why completions of these models and harnesses are not learnt together; empty where they may be."""
-    origins = [example.provenance for example in examples]
     models = [origin.model for origin in origins if origin.model]
     if len(set(models)) > 1 and not policy.mixed_models:
         return f"the examples were written by several models ({_shares(models)}); mixed_models lets them be mixed"

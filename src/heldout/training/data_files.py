@@ -87,14 +87,9 @@ def _example(line: str, where: str) -> Example:
 
 def _row(example: Example, number: int, source: str) -> dict[str, Any]:
     origin = example.provenance
-    system = [{"role": "system", "content": example.system}] if example.system.strip() else []
     return {
         "data_source": source,
-        "messages": [
-            *system,
-            {"role": "user", "content": example.prompt},
-            {"role": "assistant", "content": example.completion},
-        ],
+        "messages": example.conversation,
         "extra_info": {"index": number, "split": "train", "digest": example.digest},
         "task": origin.task,
         "role": origin.role,

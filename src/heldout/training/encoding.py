@@ -95,7 +95,7 @@ def encode(
 
 def encode_prompt(example: Example, tokenizer: ChatTokenizer, template: str | None = None) -> tuple[int, ...]:
     """The tokens that evaluation sends for the example's turns, with the tokenizer's own template or another one."""
-    return _ids(_render(_prompt_turns(example), tokenizer, template, answer=True), tokenizer)
+    return _ids(_render(example.context, tokenizer, template, answer=True), tokenizer)
 
 
 def encode_all(
@@ -103,7 +103,8 @@ def encode_all(
 ) -> EncodedData:
     """Every example, as `encode` has it; those longer than `config.max_length` are dropped and counted.
 
-    `SetupError` where nothing is left, or where no token of all that is left has a label.
+    `SetupError` where nothing is left, where no token of all that is left has a label, or where an answer does not end
+    with a token at which evaluation stops although `config.end_token` wants it taught.
     """
     encoded = [encode(example, tokenizer, config, end_ids=end_ids) for example in examples]
     if not encoded:
@@ -116,6 +117,8 @@ def encode_all(
             f"the shortest has {shortest}"
         )
     check_labels(kept)
+    if config.end_token:
+        _check_ends(kept, tokenizer, end_ids)
     return EncodedData(sequences=kept, dropped=len(encoded) - len(kept))
 
 
@@ -125,6 +128,23 @@ def check_labels(sequences: Sequence[Encoded]) -> None:
         raise SetupError(
             f"all labels of the {len(sequences)} examples are masked: no completion has a token to take loss on"
         )
+
+
+def _check_ends(sequences: Sequence[Encoded], tokenizer: ChatTokenizer, end_ids: Collection[int]) -> None:
+    """`SetupError` where a training would not teach the model to stop."""
+    ends = {*end_ids, tokenizer.eos_token_id} - {None}
+    endless = sum(not ends.intersection(one.ids[-1:]) for one in sequences)
+    if not endless:
+        return
+    if not ends:
+        fault = "has no end token (eos_token in tokenizer_config.json, eos_token_id in generation_config.json)"
+    else:
+        names = " or ".join(map(repr, end_texts(tokenizer, end_ids)))
+        fault = f"writes no end token ({names}) after {endless} of {len(sequences)} answers"
+    raise SetupError(
+        f"the checkpoint's chat template {fault}, and a model that is trained so would not learn to stop: mend it, or "
+        "set end_token = false"
+    )
 
 
 def end_texts(tokenizer: ChatTokenizer, end_ids: Collection[int]) -> tuple[str, ...]:
@@ -139,10 +159,8 @@ def end_texts(tokenizer: ChatTokenizer, end_ids: Collection[int]) -> tuple[str, 
 
 def _rendered(example: Example, tokenizer: ChatTokenizer, config: TrainConfig, ends: Sequence[str]) -> tuple[str, str]:
     """Text of the prompt, and of what the model should write after it."""
-    turns = _prompt_turns(example)
-    prompt = _render(turns, tokenizer, config.template, answer=True)
-    answered = [*turns, {"role": "assistant", "content": example.completion}]
-    whole = _render(answered, tokenizer, config.template, answer=False)
+    prompt = _render(example.context, tokenizer, config.template, answer=True)
+    whole = _render(example.conversation, tokenizer, config.template, answer=False)
     if not whole.startswith(prompt):
         raise SetupError(
             f"the chat template cannot be trained with: the prompt that evaluation sends, {prompt[-60:]!r}, "
@@ -161,11 +179,6 @@ def _up_to_end(written: str, completion: str, ends: Sequence[str], *, end_token:
     # Of two that begin at one place, such as a line break and two of them, the tokenizer reads the longer one.
     place, end = min(found, key=lambda one: (one[0], -len(one[1])))
     return written[: place + len(end)] if end_token else written[:place]
-
-
-def _prompt_turns(example: Example) -> list[dict[str, str]]:
-    system = [{"role": "system", "content": example.system}] if example.system.strip() else []
-    return [*system, {"role": "user", "content": example.prompt}]
 
 
 def _render(turns: list[dict[str, str]], tokenizer: ChatTokenizer, template: str | None, *, answer: bool) -> str:

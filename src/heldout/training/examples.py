@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from heldout.records import OutcomeStatus, Record, digest_of
 
-__all__ = ["Example", "Provenance", "examples_digest"]
+__all__ = ["TRAINABLE_ROLES", "Example", "Provenance", "Turn", "examples_digest"]
+
+TRAINABLE_ROLES = ("train", "built")
+"""Roles of provenance that may be trained on."""
 
 
 class Provenance(Record):
@@ -32,21 +36,52 @@ class Provenance(Record):
     score: float | None = None
 
 
+class Turn(Record):
+    """What one side of a conversation said, as the chat template takes it."""
+
+    role: Literal["user", "assistant", "tool"]
+    content: str
+
+
 class Example(Record):
-    """A prompt and a completion; loss is taken on the completion and its end token alone."""
+    """A prompt and a completion; loss is taken on the completion and its end token alone.
+
+    An episode of several turns gives one example for each turn of the assistant, with all turns before it as context.
+    """
 
     prompt: str
-    """The user's turn."""
+    """The user's first turn."""
+    turns: tuple[Turn, ...] = ()
+    """What was said between that and the completion: actions, observations. The last of them is no assistant's."""
     completion: str
     """The assistant's turn, without any end token."""
     system: str = ""
     """The system turn, where there is one."""
     provenance: Provenance
 
+    @model_validator(mode="after")
+    def _one_turn_is_completed(self) -> Self:
+        if self.turns and self.turns[-1].role == "assistant":
+            raise ValueError("the turn before the completion is an assistant's too; evaluation asks for no second one")
+        return self
+
     @cached_property
     def digest(self) -> str:
         """Identity of what is trained on; provenance is history."""
-        return digest_of([self.system, self.prompt, self.completion])
+        between = [[turn.role, turn.content] for turn in self.turns]
+        return digest_of([self.system, self.prompt, *([between] if between else []), self.completion])
+
+    @property
+    def context(self) -> list[dict[str, str]]:
+        """Every turn before the completion, as chat templates take them; a blank system turn is none."""
+        system = [{"role": "system", "content": self.system}] if self.system.strip() else []
+        between = [{"role": turn.role, "content": turn.content} for turn in self.turns]
+        return [*system, {"role": "user", "content": self.prompt}, *between]
+
+    @property
+    def conversation(self) -> list[dict[str, str]]:
+        """The context and the completion."""
+        return [*self.context, {"role": "assistant", "content": self.completion}]
 
 
 def examples_digest(examples: Iterable[Example]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import transformers
 from safetensors.torch import save_file
+from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging as transformers_logging
 
 from heldout.errors import SetupError, StoreError, boundary, need
@@ -135,9 +136,22 @@ def _adapted(model: Any, settings: LoraSettings) -> Any:
         lora_dropout=settings.dropout,
         target_modules=list(settings.targets),
         task_type="CAUSAL_LM",
+        # GPT-2 and its kin keep their matrices the other way round; PEFT would set it with a warning.
+        fan_in_fan_out=any(isinstance(layer, Conv1D) for layer in model.modules()),
     )
-    with boundary(SetupError, f"no adapters of train.lora.targets = {list(settings.targets)!r} for this model"):
+    refused = f"no adapters of options.train.lora.targets = {list(settings.targets)!r} for this model"
+    if not any(f".{name}".endswith(f".{target}") for name, _ in model.named_modules() for target in settings.targets):
+        # PEFT's own words have the names in an order that changes from process to process.
+        raise SetupError(f"{refused}; its linear layers are {', '.join(_linear_layers(model)) or 'none'}")
+    with boundary(SetupError, refused):
         return peft.get_peft_model(model, config)
+
+
+def _linear_layers(model: Any) -> list[str]:
+    """Names of the layers that may get adapters, each once, the output layer left out."""
+    kinds, output = (torch.nn.Linear, Conv1D), model.get_output_embeddings()
+    found = [name for name, layer in model.named_modules() if isinstance(layer, kinds) and layer is not output]
+    return sorted({name.rpartition(".")[2] for name in found})
 
 
 def _continued(model: Any, folder: Path, settings: LoraSettings) -> Any:
@@ -148,8 +162,8 @@ def _continued(model: Any, folder: Path, settings: LoraSettings) -> Any:
     wanted = (settings.rank, settings.alpha, sorted(settings.targets))
     if found != wanted:
         raise SetupError(
-            f"the parent's adapters have rank, alpha and targets {found}, and train.lora asks for {wanted}: "
-            "give those of the parent, or use train.method = 'full', which merges them"
+            f"the parent's adapters have rank, alpha and targets {found}, and options.train.lora asks for {wanted}: "
+            "give those of the parent, or use options.train.method = 'full', which merges them"
         )
     config.lora_dropout = settings.dropout
     with boundary(SetupError, f"the adapters {str(folder)!r} cannot be loaded"), accidents("loading adapters"):

@@ -23,7 +23,8 @@ from torch import nn
 
 from heldout.errors import SetupError, StoreError, TrainingError, boundary
 from heldout.records import Record
-from heldout.training.policy_rows import Scoring
+from heldout.training.data import AdmissionPolicy, origin_fault
+from heldout.training.policy_rows import PolicyRow, Scoring
 from heldout.training.policy_terms import LossTerm, ReadyTerm, TermReport, merged
 from heldout.training.settings import OptimiserSettings
 from heldout.training.token_scores import TokenScorer, evaluating
@@ -87,13 +88,16 @@ class PolicyTrainer:
         settings: UpdateSettings | None = None,
         reference: nn.Module | None = None,
         horizon: int | None = None,
+        admission: AdmissionPolicy | None = None,
     ) -> None:
-        """`reference` is only read; `horizon` is the number of optimiser steps after which a falling rate is 0."""
+        """`reference` is only read; `horizon` is the number of optimiser steps after which a falling rate is 0.
+        `admission` says what the origins of an update's rows may be; by default one model and one harness."""
         self.settings = settings or UpdateSettings()
         self._rate = optimiser or OptimiserSettings(learning_rate=1e-6, schedule="constant", warmup=0.0)
         if horizon is None and (self._rate.schedule != "constant" or self._rate.warmup):
             raise SetupError(f"a {self._rate.schedule} rate with warm-up {self._rate.warmup} needs a horizon in steps")
         self._model, self._reference, self._seed, self._horizon = model, reference, seed, horizon
+        self._admission = admission or AdmissionPolicy()
         self._names = {name: one for name, one in model.named_parameters() if one.requires_grad}
         if not self._names:
             raise SetupError("no weight of the model is to be trained")
@@ -116,7 +120,9 @@ class PolicyTrainer:
 
     def update(self, *terms: LossTerm) -> UpdateReport:
         """Optimiser steps on the sum of the terms. `TrainingError` for a loss or gradient that is not finite, before
-        the step that it would spoil."""
+        the step that it would spoil. `SetupError` for rows whose origins may not be learned from together; that no
+        text of theirs is sealed, only `heldout.training.data.check_rollouts` can tell."""
+        self._check_origins(terms)
         parts = self._split(terms)
         with evaluating(self._model):
             scoring = Scoring(self._model, self._scorer, self._old(len(parts)), self._reference)
@@ -165,6 +171,16 @@ class PolicyTrainer:
             parameter = self._names.get(name)
             if parameter is None or (key != "step" and parameter.shape != tensor.shape):
                 raise SetupError(f"{file.name} is the optimiser's state of another model: {name!r} does not fit")
+
+    def _check_origins(self, terms: Sequence[LossTerm]) -> None:
+        """Each term alone: two of them may learn from two roles, which have harnesses of their own."""
+        for term in terms:
+            rows = [row for row in term.rows if isinstance(row, PolicyRow)]
+            origins = [row.origin for row in rows if row.origin is not None]
+            if origins and len(origins) < len(rows):
+                raise SetupError(f"{len(rows) - len(origins)} of {len(rows)} rows have no origin; others do")
+            if fault := origin_fault(origins, self._admission):
+                raise SetupError(f"the rollouts are refused: {fault}")
 
     def _split(self, terms: Sequence[LossTerm]) -> list[list[LossTerm]]:
         if not terms:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from heldout.errors import SetupError
+from heldout.training.examples import Provenance
 from heldout.training.policy_loss import LossSettings, LossTokens
 from heldout.training.token_scores import ForwardPass, ScoredRow, TokenScorer, evaluating
 
@@ -36,6 +37,8 @@ class PolicyRow:
     """Log-probability of each response token under the reference, where it is known already."""
     clip_high: float | None = None
     """Upper clip bound of this row, in place of the loss's own."""
+    origin: Provenance | None = None
+    """Whose rollout it is; where one row has it, every row of an update must, and they are checked together."""
 
     def __post_init__(self) -> None:
         if not self.prompt:

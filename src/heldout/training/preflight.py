@@ -206,10 +206,10 @@ class _Trial:
 
     def written(self, example: Example) -> str:
         """The whole conversation as the template of training writes it."""
-        system = [{"role": "system", "content": example.system}] if example.system.strip() else []
-        turns = [{"role": "user", "content": example.prompt}, {"role": "assistant", "content": example.completion}]
         options = {"tokenize": False, "add_generation_prompt": False}
-        return str(self.tokenizer.apply_chat_template([*system, *turns], chat_template=self.config.template, **options))
+        return str(
+            self.tokenizer.apply_chat_template(example.conversation, chat_template=self.config.template, **options)
+        )
 
     def count(self, name: str, faults: Sequence[str], wanted: str) -> Check:
         """A check that each example must pass; `faults` has a text for each one that does not."""

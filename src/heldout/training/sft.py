@@ -97,21 +97,16 @@ class FineTuning:
         loaded.model.train()
         optimiser = adamw(loaded.model, job.config.optimiser)
         training = cls(job, loaded, data, accelerator, model, optimiser, identity(job))
-        if (found := newest(job.work, training.identity, until=training.last)) is not None:
+        if (found := newest(job.work, training.identity, until=job.last)) is not None:
             folder, checkpoint = found
             restore(folder, loaded.model, training.optimiser)
             training.resumed_from, training.earlier = checkpoint.step, checkpoint.spend
             training.losses.extend(checkpoint.losses)
         return training
 
-    @property
-    def last(self) -> int:
-        """The step to end with."""
-        return min(self.job.steps or self.job.config.steps, self.job.config.steps)
-
     def steps(self) -> Iterator[Step]:
         """The data of every step, from the first."""
-        return islice(steps_of(self.data, self.job.config, seed=self.job.seed), self.last)
+        return islice(steps_of(self.data, self.job.config, seed=self.job.seed), self.job.last)
 
     def run(self, watch: Watch, meter: Meter) -> None:
         """Every step that is still to do. `BudgetExhausted` where `watch.stop` says so; a checkpoint is kept."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from heldout.errors import BudgetExhausted, SetupError, StoreError, TrainingError
 from heldout.records import Spend, digest_of
-from heldout.training.base import Fitted, TrainingJob, Watch
+from heldout.training.base import Fitted, TrainingJob, Watch, check_job
 from heldout.training.examples import Example
 from heldout.training.plain_tokenizer import PlainTokenizer
 from heldout.training.settings import TrainConfig
@@ -26,9 +26,6 @@ from heldout.worlds.formats.reading import read_job
 from heldout.worlds.formats.skills import SimulatedCheckpoint, read_checkpoint, write_checkpoint
 
 __all__ = ["SimulatedTrainer", "exposure_of"]
-
-_SPECIAL_TOKENS = 3
-"""Of a user's and an assistant's turn: two tags and the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +41,27 @@ class _Content:
 class SimulatedTrainer:
     """A labelled simulation of fine-tuning: it moves the probabilities in `skills.json` (`worlds.formats.learning`).
 
-    What an example teaches is read from its prompt and completion; its provenance is not looked at. The schedule of the
-    rate, packing and processes change nothing. Tokens are characters, as the preflight's plain tokenizer has them.
-    Seconds, in the steps and in `spend`, are simulated: the steps times the checkpoint's `learning.step_s`, by batch.
+    What an example teaches is read from its prompt and completion; of its provenance the role alone is looked at. The
+    schedule of the rate, packing and processes change nothing. Tokens are characters, as the preflight's plain
+    tokenizer has them. Seconds, in the steps and in `spend`, are simulated: the steps times the checkpoint's
+    `learning.step_s`, by batch.
     """
 
     foretells: ClassVar[bool] = True
 
     def foretell(self, job: TrainingJob) -> Spend:
         """The simulated seconds, which no clock shows while they pass."""
-        steps = job.config.steps if job.steps is None else min(job.steps, job.config.steps)
-        seconds = steps * _step_s(job, read_checkpoint(job.parent))
+        seconds = job.last * _step_s(job, read_checkpoint(job.parent))
         return Spend(wall_s=seconds, cpu_s=seconds)
 
     def fit(self, job: TrainingJob, watch: Watch) -> Fitted:
+        """See `Trainer.fit`."""
+        check_job(job)
         parent = read_checkpoint(job.parent)
         kept = _kept(job.examples, job.config)
-        steps = job.config.steps if job.steps is None else min(job.steps, job.config.steps)
-        data, schooling = exposure_of(kept), _schooling(job.config, steps)
+        data, schooling = exposure_of(kept), _schooling(job.config, job.last)
         luck = _luck(job, parent)
-        losses = loss_curve(parent.skills, data, schooling, parent.learning, steps=steps, luck=luck)
+        losses = loss_curve(parent.skills, data, schooling, parent.learning, steps=job.last, luck=luck)
         _walk(losses, schooling, watch)
         skills = learned(parent.skills, data, schooling, parent.learning, luck=luck)
         folder = _write(job.work / "weights", parent.model_copy(update={"skills": skills}))
@@ -109,8 +107,8 @@ def _kept(examples: tuple[Example, ...], config: TrainConfig) -> tuple[Example, 
 
 
 def _length(example: Example) -> int:
-    system = len(example.system) + 1 if example.system.strip() else 0
-    return system + len(example.prompt) + len(example.completion) + _SPECIAL_TOKENS
+    """A token for each character, one for the tag of each turn, and the end."""
+    return sum(len(turn["content"]) + 1 for turn in example.conversation) + 1
 
 
 def _schooling(config: TrainConfig, steps: int) -> Schooling:
@@ -129,7 +127,8 @@ def _luck(job: TrainingJob, parent: SimulatedCheckpoint) -> str:
     whole one."""
     digest = hashlib.blake2b(digest_size=16)
     for example in job.examples:
-        digest.update(f"{example.system}\0{example.prompt}\0{example.completion}\0".encode())
+        between = "".join(f"{turn.content}\0" for turn in example.turns)
+        digest.update(f"{example.system}\0{example.prompt}\0{between}{example.completion}\0".encode())
     known = [parent.model_dump(), job.config.model_dump(mode="json"), job.seed, digest.hexdigest()]
     return digest_of(known)
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from heldout.errors import SetupError
 from heldout.training.token_tree import TokenBatch, row_batches, tree_batches
 
 __all__ = ["ForwardPass", "ScoredRow", "TokenScorer", "evaluating", "supports_trees"]
@@ -76,9 +77,11 @@ class TokenScorer:
         return supports_trees(self._model) if self._trees is None else self._trees
 
     def plan(self, rows: Sequence[ScoredRow]) -> tuple[ForwardPass, ...]:
-        """The forward passes that score all rows; a plan can be run any number of times, with any model alike."""
+        """The forward passes that score all rows; a plan can be run any number of times, with any model alike.
+        `SetupError` for a token that is not in the model's vocabulary."""
         # Nothing after the last scored token matters, and that token is no input.
         asked = [row for row in rows if row.places]
+        self._check_tokens(asked)
         sequences = [np.array(row.ids[: row.places[-1]], dtype=np.int64) for row in asked]
         wanted = [np.array(row.places, dtype=np.int64) - 1 for row in asked]
         targets = np.array([row.ids[place] for row in asked for place in row.places], dtype=np.int64)
@@ -130,6 +133,16 @@ class TokenScorer:
         flat = found.flatten(0, 1)
         chosen = flat if len(one.rows) == len(flat) else flat[one.rows]
         return chosen.float() if self._temperature == 1.0 else chosen.float() / self._temperature
+
+    def _check_tokens(self, rows: Sequence[ScoredRow]) -> None:
+        size = _vocabulary(self._model)
+        for row in rows:
+            if size and not (min(row.ids) >= 0 and max(row.ids) < size):
+                token = next(one for one in row.ids if not 0 <= one < size)
+                raise SetupError(
+                    f"a row holds the token {token}, and the model's vocabulary is 0 to {size - 1}: take the ids from "
+                    "the tokenizer of this model"
+                )
 
     def _on_device(self, batch: TokenBatch, targets: np.ndarray[Any, Any]) -> ForwardPass:
         device = _device(self._model)
@@ -222,6 +235,13 @@ def _setting(model: nn.Module, name: str) -> object:
 def _size(model: nn.Module, name: str, default: int) -> int:
     value = _setting(model, name)
     return value if isinstance(value, int) else default
+
+
+def _vocabulary(model: nn.Module) -> int:
+    """Tokens that the model has a row for; 0 where it does not say."""
+    found = getattr(_plain(model), "get_input_embeddings", None)
+    table = found() if callable(found) else None
+    return table.num_embeddings if isinstance(table, nn.Embedding) else _size(model, "vocab_size", 0)
 
 
 def _device(model: nn.Module) -> torch.device:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heldout.errors import need
 from heldout.records import Spend
-from heldout.training.base import Fitted, TrainingJob, Watch
+from heldout.training.base import Fitted, TrainingJob, Watch, check_job
 from heldout.training.launching import launch
 from heldout.training.settings import TrainConfig
 
@@ -24,6 +24,7 @@ class TransformersTrainer:
 
     def fit(self, job: TrainingJob, watch: Watch) -> Fitted:
         """See `Trainer.fit`. A killed job's checkpoints in `job.work` are gone on from, with the same result."""
+        check_job(job)
         self.ready(job.config)
         # Only here, since they import torch.
         from heldout.training.sft import fine_tune
@@ -37,7 +38,10 @@ class TransformersTrainer:
         need_training(config)
 
     def spent(self, job: TrainingJob) -> Spend:
-        """See `Resuming.spent`."""
+        """See `Resuming.spent`. Where there is no checkpoint, it needs no extra."""
+        if not any(job.work.glob("checkpoint-*")):
+            return Spend()
+        self.ready(job.config)
         from heldout.training.checkpoints import spent
 
         return spent(job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heldout.errors import need
 from heldout.records import Spend
-from heldout.training.base import Fitted, TrainingJob, Watch
+from heldout.training.base import Fitted, TrainingJob, Watch, check_job
 from heldout.training.launching import launch
 from heldout.training.settings import TrainConfig
 from heldout.training.trainer import need_training
@@ -17,6 +17,7 @@ class TrlTrainer:
 
     def fit(self, job: TrainingJob, watch: Watch) -> Fitted:
         """See `Trainer.fit`. The data of each step and the schedule are those of the trainer `transformers`."""
+        check_job(job)
         self.ready(job.config)
         # Only here, since they import torch.
         from heldout.training.trl_sft import fine_tune
@@ -31,7 +32,10 @@ class TrlTrainer:
         need("trl", extra="trl")
 
     def spent(self, job: TrainingJob) -> Spend:
-        """See `Resuming.spent`."""
+        """See `Resuming.spent`. Where there is no checkpoint, it needs no extra."""
+        if not any(job.work.glob("trl-*")):
+            return Spend()
+        self.ready(job.config)
         from heldout.training.trl_sft import spent
 
         return spent(job)

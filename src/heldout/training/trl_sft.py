@@ -53,7 +53,7 @@ def fine_tune(job: TrainingJob, watch: Watch) -> Fitted:
         meter = meter_of(job)
         loaded = load_parent(job)
         data = encode_all(job.examples, loaded.tokenizer, job.config, end_ids=loaded.end_ids)
-        steps = list(islice(steps_of(data, job.config, seed=job.seed), _last(job)))
+        steps = list(islice(steps_of(data, job.config, seed=job.seed), job.last))
         if job.config.packing:
             refuse_leaks(loaded.model, steps, loaded.model.device)
         found = _newest(job)
@@ -200,7 +200,7 @@ def _arguments(job: TrainingJob) -> SFTConfig:
     config, cuda = job.config, torch.cuda.is_available()
     return SFTConfig(
         output_dir=str(_output(job)),
-        max_steps=_last(job),
+        max_steps=job.last,
         per_device_train_batch_size=config.batch // (config.accumulate * config.processes),
         gradient_accumulation_steps=config.accumulate,
         max_grad_norm=config.optimiser.clip,
@@ -256,10 +256,6 @@ def _fitted(job: TrainingJob, data: EncodedData, steps: list[Step], progress: _P
     )
 
 
-def _last(job: TrainingJob) -> int:
-    return min(job.steps or job.config.steps, job.config.steps)
-
-
 def _output(job: TrainingJob) -> Path:
     return job.work / f"trl-{identity(job)[:16]}"
 
@@ -272,7 +268,7 @@ def _newest(job: TrainingJob) -> tuple[Path, Checkpoint] | None:
             found.append((folder, Checkpoint.model_validate_json((folder / _STATE).read_bytes())))
         except (OSError, ValidationError):
             continue
-    return max((one for one in found if one[1].step <= _last(job)), key=lambda one: one[1].step, default=None)
+    return max((one for one in found if one[1].step <= job.last), key=lambda one: one[1].step, default=None)
 
 
 @contextmanager
