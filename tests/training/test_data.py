@@ -163,6 +163,17 @@ def test_the_components_that_must_agree_are_a_switch() -> None:
     assert admit(mixed, INDEX, AdmissionPolicy(mixed_harness=True)).kept == tuple(mixed)
 
 
+@pytest.mark.parametrize("harness", [None, {"prompt": "p1", "tools": "x1"}])
+def test_a_component_that_no_harness_has_matches_nothing(harness: dict[str, str] | None) -> None:
+    mixed = [harnessed(1, prompt="p1", tools="x1"), harnessed(2, prompt="p1", tools="x2")]
+    for match in (("tool",), ("prompt", "tool")):
+        policy = AdmissionPolicy(match=match, harness=harness)
+        assert (
+            admit(mixed, INDEX, policy).voided == "match names 'tool'; the components of the harness are prompt, tools"
+        )
+    assert admit(clean(2), INDEX, AdmissionPolicy(match=("tool",))).voided == ""
+
+
 def test_a_harness_that_was_not_recorded_differs_from_one_that_was() -> None:
     known, unknown = harnessed(1, tools="x1"), harnessed(2)
     assert "differ in 'tools' (1 of 'x1', 1 of 'none')" in admit([known, unknown], INDEX).voided
@@ -176,6 +187,9 @@ def test_what_several_models_wrote_is_mixed_only_where_the_policy_lets_it() -> N
     assert "written by several models (1 of 'm', 1 of 'n')" in admit([one, other], INDEX).voided
     assert "several models" in admit([one, other], INDEX, AdmissionPolicy(mixed_harness=True)).voided
     assert admit([one, other], INDEX, AdmissionPolicy(mixed_models=True)).kept == (one, other)
+    asked = AdmissionPolicy(mixed_models=True, model="n")
+    assert "not all written by 'n' (1 of 'm', 1 of 'n')" in admit([one, other], INDEX, asked).voided
+    assert admit([other, *clean(3)[2:]], INDEX, AdmissionPolicy(model="n")).voided == ""
     assert admit([one, *clean(3)[2:]], INDEX).voided == ""
 
 
@@ -232,6 +246,20 @@ def test_a_cap_keeps_the_first_examples_of_each_task() -> None:
     assert admission.removed == {"per task": 2}
 
 
+def test_an_episode_counts_once_and_is_repeated_only_as_a_whole() -> None:
+    def turn(episode: str, number: int) -> Example:
+        return example(number, task="t1", role="train", model="m", episode=episode)
+
+    first, second = [turn("a", number) for number in (1, 2)], [turn("b", number) for number in (1, 3)]
+    again, single = [turn("c", number) for number in (1, 2)], example(1, task="t1", role="train", model="m")
+    admission = admit([first[0], second[0], first[1], *again, second[1], single], INDEX)
+    assert admission.kept == (first[0], second[0], first[1], second[1], single)
+    assert admission.removed == {"duplicate": 2}
+    admission = admit([*first, *second, single], INDEX, AdmissionPolicy(max_per_task=2))
+    assert admission.kept == (*first, *second)
+    assert admission.removed == {"per task": 1}
+
+
 def test_an_answer_that_was_cut_off_is_never_learnt() -> None:
     assert admit([example(1, completion="a, b" + CUT), example(2)], INDEX).removed == {"cut": 1}
 
@@ -253,7 +281,8 @@ def test_a_batch_is_refused_for_one_example() -> None:
 
 
 def test_rollouts_that_fail_or_repeat_are_learned_from_and_sealed_ones_are_not() -> None:
-    origins = [example(number, role="train", status="failed", score=0.0).provenance for number in (1, 1, 2)]
+    ours = {"role": "train", "model": "m"}
+    origins = [example(number, status="failed", score=0.0, **ours).provenance for number in (1, 1, 2)]
     texts = ["question 1", "answer 1", "answer 1"]
     check_rollouts(origins, texts, INDEX)
     with pytest.raises(SetupError, match=r"the rollouts are refused: they meet .*sealed role \(text 1\)"):
@@ -261,7 +290,12 @@ def test_rollouts_that_fail_or_repeat_are_learned_from_and_sealed_ones_are_not()
     with pytest.raises(SetupError, match=r"sealed role \(id 1\)"):
         check_rollouts([*origins, example(3, task="audit-1").provenance], texts, INDEX)
     with pytest.raises(SetupError, match=r"the rollouts are refused: .*of the role 'ood'"):
-        check_rollouts([*origins, example(3, role="ood").provenance], texts, INDEX)
+        check_rollouts([*origins, example(3, role="ood", model="m").provenance], texts, INDEX)
+    with pytest.raises(SetupError, match="a rollout has a provenance without a model"):
+        check_rollouts([*origins, example(3, role="train").provenance], texts, INDEX)
+    with pytest.raises(SetupError, match=r"not all written by 'w2' \(3 of 'm'\)"):
+        check_rollouts(origins, texts, INDEX, AdmissionPolicy(model="w2"))
+    check_rollouts(origins, texts, INDEX, AdmissionPolicy(model="m"))
     tools = [harnessed(1, tools="x1").provenance, harnessed(2, tools="x2").provenance]
     with pytest.raises(SetupError, match=r"the rollouts are refused: .*differ in 'tools'"):
         check_rollouts(tools, texts, INDEX)

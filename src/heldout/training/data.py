@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -44,20 +44,23 @@ class AdmissionPolicy(Record):
     max_hits: float = Field(default=0.05, ge=0.0, le=1.0)
     """Share of examples that may meet a select or sealed task; they are removed, and a larger share voids the data."""
     match: tuple[str, ...] = ()
-    """Components of the harness (prompt, tools, …) that must be the same over all examples; empty: every one."""
+    """Components of the harness (prompt, tools, …) that must be the same over all examples; empty: every one. A name
+    that no harness has is a fault."""
     mixed_harness: bool = False
     """Let examples of several harnesses be mixed."""
     harness: Mapping[str, str] | None = None
     """Fingerprint by component that whatever a model wrote must have been made in, in the components of `match`; it
     holds where mixtures are let through too. None asks for none in particular."""
+    model: str | None = None
+    """Digest of the weights, or name of the model, that whatever a model wrote must come from; None asks for none."""
     mixed_models: bool = False
     """Let examples that several models wrote be mixed."""
     failed: bool = False
     """Train on completions that their verifier failed."""
     duplicates: bool = False
-    """Keep examples that repeat another one."""
+    """Keep examples, and episodes, that repeat another one."""
     max_per_task: int | None = Field(default=None, ge=1)
-    """Examples of one task at most, the first ones; None is no limit."""
+    """Examples of one task at most, the first ones, where an episode counts once; None is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,8 @@ def examples_of_rollouts(rollouts: Iterable[Rollout], *, verifier: str, system: 
     if long := next((one for one in rollouts if len(one.trajectory.steps) > 1), None):
         raise SetupError(
             f"the episode on {long.task.id!r} has {len(long.trajectory.steps)} steps, and its answer alone is no "
-            "completion of the task: make one example of each of the model's turns (Example.turns)"
+            "completion of the task: make one example of each of the model's turns, with all that it read before "
+            "(Example.turns)"
         )
     return tuple(
         Example(
@@ -207,7 +211,9 @@ def check_rollouts(
 
 
 def origin_fault(origins: Sequence[Provenance], policy: AdmissionPolicy) -> str:
-    """Why nothing is learned from what comes from here together: a task, its role, a model or a harness."""
+    """Why rollouts that come from here are not learned from together: a task, its role, the model or the harness."""
+    if any(not origin.model for origin in origins):
+        return "a rollout has a provenance without a model, and some model wrote it"
     return _role_fault(origins) or _mixture(origins, policy)
 
 
@@ -228,22 +234,39 @@ def _kept(examples: Iterable[Example], policy: AdmissionPolicy, removed: Counter
     """Those that pass on their own; counts in `removed` why the others do not."""
     seen: set[str] = set()
     of_task: Counter[str] = Counter()
-    kept: list[Example] = []
+    kept: list[tuple[int, Example]] = []
+    for numbers, whole in _episodes(_sound(examples, policy, removed)):
+        digest, task = examples_digest(whole), whole[0].provenance.task
+        if digest in seen and not policy.duplicates:
+            removed["duplicate"] += len(whole)
+        elif policy.max_per_task is not None and of_task[task] >= policy.max_per_task:
+            removed["per task"] += len(whole)
+        else:
+            seen.add(digest)
+            of_task[task] += 1
+            kept += zip(numbers, whole, strict=True)
+    return [example for _, example in sorted(kept, key=lambda one: one[0])]
+
+
+def _sound(examples: Iterable[Example], policy: AdmissionPolicy, removed: Counter[str]) -> Iterator[Example]:
     for example in examples:
-        task = example.provenance.task
         if example.completion.endswith(CUT.strip()):
             removed["cut"] += 1
         elif example.provenance.status is OutcomeStatus.FAILED and not policy.failed:
             removed["failed"] += 1
-        elif example.digest in seen and not policy.duplicates:
-            removed["duplicate"] += 1
-        elif policy.max_per_task is not None and of_task[task] >= policy.max_per_task:
-            removed["per task"] += 1
         else:
-            seen.add(example.digest)
-            of_task[task] += 1
-            kept.append(example)
-    return kept
+            yield example
+
+
+def _episodes(examples: Iterable[Example]) -> Iterable[tuple[list[int], list[Example]]]:
+    """Examples that are turns of one episode together, with their places; an example without one is one of its own."""
+    found: dict[object, tuple[list[int], list[Example]]] = {}
+    for number, example in enumerate(examples):
+        origin = example.provenance
+        numbers, whole = found.setdefault((origin.task, origin.episode) if origin.episode else number, ([], []))
+        numbers.append(number)
+        whole.append(example)
+    return found.values()
 
 
 def _role_fault(origins: Iterable[Provenance]) -> str:
@@ -262,9 +285,16 @@ def _role_fault(origins: Iterable[Provenance]) -> str:
 def _mixture(origins: Sequence[Provenance], policy: AdmissionPolicy) -> str:
     """Why completions of these models and harnesses are not learnt together; empty where they may be."""
     models = [origin.model for origin in origins if origin.model]
+    if policy.model is not None and set(models) - {policy.model}:
+        return f"the examples were not all written by {policy.model[:12]!r} ({_shares(models)})"
     if len(set(models)) > 1 and not policy.mixed_models:
         return f"the examples were written by several models ({_shares(models)}); mixed_models lets them be mixed"
     harnesses = [origin.harness for origin in origins if origin.model or origin.harness]
+    if not harnesses:
+        return ""
+    known = _components(harnesses if policy.harness is None else [policy.harness])
+    if unknown := [name for name in policy.match if name not in known]:
+        return f"match names {', '.join(map(repr, unknown))}; the components of the harness are {', '.join(known)}"
     return _foreign(harnesses, policy) or ("" if policy.mixed_harness else _mixed(harnesses, policy.match))
 
 

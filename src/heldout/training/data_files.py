@@ -93,6 +93,7 @@ def _row(example: Example, number: int, source: str) -> dict[str, Any]:
         "extra_info": {"index": number, "split": "train", "digest": example.digest},
         "task": origin.task,
         "role": origin.role,
+        "episode": origin.episode,
         "model": origin.model,
         "harness": json.dumps(dict(origin.harness), sort_keys=True),
         "builder": origin.builder,
