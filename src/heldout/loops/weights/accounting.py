@@ -40,7 +40,7 @@ def noise_spend(search: WeightsSearch, number: int) -> Spend:
     added = recorder.every("candidate", CandidateAdded)
     children = {one.digest for one in added if one.generation == number and one.index > 0}
     measured = _outcomes(search, search.options.decide_on, children)
-    return sum((*(one.spend for one in trained), *measured), start=Spend())
+    return sum((*(one.spend for one in trained), *measured, *_stopped_repeats(search, number)), start=Spend())
 
 
 def _first_diagnosed(search: WeightsSearch, number: int) -> set[str]:
@@ -59,10 +59,24 @@ def _decided_on_train(search: WeightsSearch) -> set[str]:
 def _stopped(search: WeightsSearch, number: int) -> Iterable[Spend]:
     """Trainings, and a researcher's answer, that ended without an event of their own."""
     prefixes = (
-        *(stopped_key(purpose, f"round-{number}-")[:-1] for purpose in ("preflight", "training")),
+        _trainings(number, "preflight"),
+        _trainings(number, "training"),
         stopped_key("research", f"round-{number}"),
     )
     return [one.spend for key, one in search.session.recorder.prepared.items() if key.startswith(prefixes)]
+
+
+def _stopped_repeats(search: WeightsSearch, number: int) -> Iterable[Spend]:
+    """Those of them that were of a recipe's second training; the key names attempt and repeat after the round."""
+    prefix = _trainings(number, "training")
+    for key, one in search.session.recorder.prepared.items():
+        if key.startswith(prefix) and key.removeprefix(prefix).split("/")[0].split("-")[-1] != "0":
+            yield one.spend
+
+
+def _trainings(number: int, purpose: str) -> str:
+    """How the keys of a round's stopped trainings begin."""
+    return stopped_key(purpose, f"round-{number}-").removesuffix("/")
 
 
 def _outcomes(search: WeightsSearch, purpose: str, candidates: Collection[str]) -> Iterable[Spend]:
