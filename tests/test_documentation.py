@@ -284,9 +284,14 @@ class TestNumbers:
         text = " ".join(README.split())
         assert f"a random focal problem by +{value:.1f} points (+{low:.1f} to +{high:.1f})" in text
         with (folder / "differences_pocket.csv").open(encoding="utf-8", newline="") as lines:
-            (mixture,) = [row for row in csv.DictReader(lines) if row["other arm"] == "mixture at once"]
+            arms = {row["other arm"]: row for row in csv.DictReader(lines)}
+        mixture = arms.pop("mixture at once")
         value, low, high = (-float(mixture[key]) for key in ("full minus it", "high", "low"))
         assert f"+{value:.1f} (+{low:.1f} to +{high:.1f})" in text
+        assert all(float(arm["p"]) > 0.05 for arm in arms.values()), "no ablation is told apart from the loop"
+        with (folder / "retained_pocket.csv").open(encoding="utf-8", newline="") as lines:
+            lost = sorted(-float(row["mean"]) for row in csv.DictReader(lines) if row["arm"] == "mixture at once")
+        assert f"plain skills fall by {lost[0]:.0f} to {lost[-1]:.0f}." in text
 
     def test_the_step_on_smollm2(self) -> None:
         folder = ROOT / "results" / "smollm2_sft"
