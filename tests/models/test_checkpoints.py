@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,19 @@ def test_loading_and_saving_gives_the_same_bytes_and_so_the_same_digest(whole: P
     assert weights_digest(tmp_path / "again") == before == weights_digest(whole)
     first, second = (load_checkpoint(one).model.state_dict() for one in (whole, tmp_path / "again"))
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # peft asks for it
+def test_adapters_are_not_saved_in_a_folder_that_could_not_be_served(whole: Path, tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    loaded = load_checkpoint(whole)
+    wrapped = get_peft_model(loaded.model, LoraConfig(r=2, target_modules=["q_proj"]))
+    with pytest.raises(SetupError, match=r"with adapters: write them with heldout\.training\.loading\.write_weights"):
+        save_checkpoint(replace(loaded, model=wrapped), tmp_path / "adapters")
+    assert not (tmp_path / "adapters").exists()
+    save_checkpoint(replace(loaded, model=wrapped.merge_and_unload()), tmp_path / "merged")
+    assert weights_digest(tmp_path / "merged") == weights_digest(whole)
 
 
 def test_weights_are_computed_with_in_the_dtype_that_was_asked_for(whole: Path) -> None:

@@ -316,8 +316,19 @@ def test_a_reply_tells_its_tokens_where_they_are_asked_for(model: LocalTransform
     assert told.prompt == model.encode(plain.messages)
     assert len(told.ids) == len(told.logprobs) == reply.tokens_out
     assert model.decode(told.ids).startswith(reply.text)
-    scored = model.score([Scored(told.prompt, told.ids)], temperature=temperature or 1.0)[0]
+    assert told.temperature == (temperature or 1.0)
+    scored = model.score([Scored(told.prompt, told.ids)], temperature=told.temperature)[0]
     assert told.logprobs == pytest.approx(scored, abs=1e-4)
+
+
+def test_weights_that_answer_are_not_trained(model: LocalTransformersModel, store: WeightsStore) -> None:
+    from heldout.training.policy_gradient import PolicyTrainer
+
+    start = model.serve(store)
+    for digest in (None, start):
+        assert not any(parameter.requires_grad for parameter in model.weights(digest).model.parameters())
+        with pytest.raises(SetupError, match="no weight of the model is to be trained"):
+            PolicyTrainer(model.weights(digest).model, seed=0)
 
 
 def test_choices_have_the_log_probabilities_of_their_first_tokens(model: LocalTransformersModel) -> None:

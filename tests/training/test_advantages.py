@@ -69,6 +69,14 @@ def test_a_missing_reward_leaves_its_group_and_is_never_zero() -> None:
     assert found.rows()[0] == pytest.approx(0.5 / (math.sqrt(0.5) + 1e-6))
 
 
+def test_groups_without_variance_may_be_dropped_and_are_told_from_rows_without_a_reward() -> None:
+    found = group_advantages([1.0, 0.0, 1.0, 1.0, None], ["a", "a", "b", "b", "b"], scale=False)
+    assert found.rows() == (0.5, -0.5, 0.0, 0.0, None)
+    assert found.rows(flat=None) == (0.5, -0.5, None, None, None)
+    assert found.rows(flat=-0.1) == (0.5, -0.5, -0.1, -0.1, None)
+    assert (int(found.flat.sum()), found.missing) == (2, 1)
+
+
 def test_uniskills_step_rows_weigh_long_trajectories_more_and_units_do_not() -> None:
     # A success of 2 steps against a failure of 8 (specification, section 5): 1.90 over rows, 0.71 over trajectories.
     rewards, trajectories = [1.0] * 2 + [0.0] * 8, ["s"] * 2 + ["f"] * 8

@@ -45,3 +45,25 @@ def test_parts_that_do_not_fit_are_refused() -> None:
         component_stats({"a": [1.0], "b": [1.0, 2.0]})
     with pytest.raises(ValueError, match="weights of tol"):
         total_rewards({"tool": [1.0]}, {"tol": 1.0})
+
+
+def test_a_part_that_a_row_has_not_by_rule_adds_nothing_and_is_in_no_figure() -> None:
+    """Step rows as UniSkill has them: without a skill there is no reward of a skill."""
+    parts = {"fmt": [0.05, 0.05, -0.05, 0.05], "skill": [0.03, None, None, None]}
+    absent = {"skill": [False, True, True, False]}
+    assert total_rewards(parts, absent=absent) == (pytest.approx(0.08), 0.05, -0.05, None)
+    stats = component_stats(parts, absent=absent)
+    skill = stats["skill"]
+    assert (skill.rows, skill.absent, skill.missing_share, skill.mean, skill.zero_share) == (2, 2, 0.5, 0.03, 0.0)
+    assert (stats["fmt"].rows, stats["fmt"].absent) == (4, 0)
+    everywhere = component_stats({"skill": [None]}, absent={"skill": [True]})["skill"]
+    assert (everywhere.rows, everywhere.absent, everywhere.missing_share, everywhere.mean) == (0, 1, 0.0, None)
+
+
+def test_an_absence_that_contradicts_the_rewards_is_refused() -> None:
+    with pytest.raises(ValueError, match="row 0 has a reward of a, which is said to be absent"):
+        total_rewards({"a": [1.0, None]}, absent={"a": [True, True]})
+    with pytest.raises(ValueError, match="2 rewards and 1 marks of absence of a"):
+        component_stats({"a": [1.0, None]}, absent={"a": [True]})
+    with pytest.raises(ValueError, match="absences of b, which are no parts"):
+        total_rewards({"a": [1.0]}, absent={"b": [True]})

@@ -15,7 +15,7 @@ from heldout.improvers.strategies import load_library
 from heldout.loops.weights.options import ImproveOptions
 from heldout.options import read_options
 from heldout.report.queries import payloads
-from heldout.store import Index, RunFolder
+from heldout.store import Index, RunFolder, WeightsStore
 from heldout.store.training_events import AttemptEnded, DatasetBuilt, TrainingEnded
 from heldout.tasks.examples import BuildRequest
 from heldout.training.builders import load_builder
@@ -89,6 +89,15 @@ class TestThePage:
         assert "'text'" in first
         assert len(steps) == 20
         assert (folder / exported).is_file()
+
+    def test_its_policy_gradient_goes_from_a_store_into_it(self, folder: Path) -> None:
+        words = [sys.executable, "-c", blocks("python")[2]]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("1 ")
+        store = WeightsStore(folder / "store")
+        (trained,) = [one.name for one in store.root.iterdir() if one.is_dir() and store.origin(one.name).parent]
+        assert len(store.ancestry(trained)) == 2
 
 
 def test_its_keys_of_the_loop_are_options_of_it() -> None:

@@ -19,7 +19,7 @@ FAST = OptimiserSettings(learning_rate=0.01, schedule="constant", warmup=0.0)
 def llama(seed: int = 0, **options: Any) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     shape = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
-    config = LlamaConfig(vocab_size=VOCABULARY, max_position_embeddings=64, **{**shape, **options})
+    config = LlamaConfig(**{"vocab_size": VOCABULARY, "max_position_embeddings": 64, **shape, **options})
     return LlamaForCausalLM(config).eval()
 
 

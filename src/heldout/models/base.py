@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
+from pydantic import Field
+
 from heldout.records import Record
 from heldout.store.weights import WeightsStore
 
@@ -86,6 +88,9 @@ class ReplyTokens(Record):
     """Ids that it wrote, with the end token and with what a stop text cut from `Reply.text`."""
     logprobs: tuple[float, ...]
     """Natural-log probability of each of `ids` in the distribution that it was drawn from."""
+    temperature: float = Field(gt=0.0)
+    """That the logits of this distribution are divided by: the sampling temperature, or 1.0 where the likeliest token
+    was taken."""
 
 
 class Reply(Record):

@@ -62,7 +62,13 @@ def load_checkpoint(
 
 
 def save_checkpoint(checkpoint: Checkpoint, folder: Path) -> None:
-    """Write weights, configs, tokenizer and chat template as `transformers` lays them out."""
+    """Write weights, configs, tokenizer and chat template as `transformers` lays them out. `SetupError` for adapters,
+    whose folder would not say what they adapt."""
+    if callable(getattr(checkpoint.model, "get_base_model", None)):
+        raise SetupError(
+            "the model is one with adapters: write them with heldout.training.loading.write_weights, which notes the "
+            "weights that they adapt, or merge them first (merge_and_unload)"
+        )
     with quiet():
         checkpoint.model.save_pretrained(folder)
         checkpoint.tokenizer.save_pretrained(folder)

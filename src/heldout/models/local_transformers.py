@@ -164,19 +164,21 @@ class LocalTransformersModel:
             return score(checkpoint, items, batch=self.options.batch, temperature=temperature)
 
     def weights(self, digest: str | None = None) -> Checkpoint:
-        """The loaded weights of this digest; None: the start checkpoint. They are not to be changed."""
+        """The loaded weights of this digest; None: the start checkpoint. They are frozen: what is trained is a copy."""
         with self._lock:
             key = digest or self._start or ""
             if key not in self._loaded:
                 folder = self._folder(digest)
                 while len(self._loaded) >= self.options.keep:
                     self._loaded.popitem(last=False)
-                self._loaded[key] = load_checkpoint(
+                loaded = load_checkpoint(
                     folder,
                     dtype=self.options.dtype,
                     device=self.options.device,
                     bases=None if self._store is None else self._store.check,
                 )
+                loaded.model.requires_grad_(False)
+                self._loaded[key] = loaded
             self._loaded.move_to_end(key)
             return self._loaded[key]
 
@@ -286,13 +288,18 @@ def _reply(checkpoint: Checkpoint, prompt: Sequence[int], drawn: Sampled, settin
     # Not every end token is marked as special, and none is part of the answer.
     ended = bool(drawn.ids) and drawn.ids[-1] in checkpoint.end_ids
     text = _decode(checkpoint, drawn.ids[:-1] if ended else drawn.ids)
+    told = None
+    if settings.logprobs:
+        told = ReplyTokens(
+            prompt=tuple(prompt), ids=drawn.ids, logprobs=drawn.logprobs, temperature=settings.temperature or 1.0
+        )
     cuts = [place for place in (text.find(one) for one in settings.stop) if place >= 0]
     return Reply(
         text=text[: min(cuts)] if cuts else text,
         finish_reason="stop" if drawn.finished else "length",
         tokens_in=len(prompt),
         tokens_out=len(drawn.ids),
-        tokens=ReplyTokens(prompt=tuple(prompt), ids=drawn.ids, logprobs=drawn.logprobs) if settings.logprobs else None,
+        tokens=told,
     )
 
 

@@ -35,7 +35,8 @@ class Advantages:
     values: NDArray[np.float64]
     """NaN where the reward is missing."""
     flat: NDArray[np.bool_]
-    """Rows of a group without variance: their advantage is exactly 0. A method may replace such a group."""
+    """Rows of a group without variance: their advantage is exactly 0. A method may replace such a group, or leave it
+    out (`rows`). They are measured, and `missing` does not count them."""
     groups: int
     """Groups with at least one measured reward."""
     zero_variance: int
@@ -48,9 +49,14 @@ class Advantages:
         """Share of the groups that teach nothing; None where no group was measured."""
         return self.zero_variance / self.groups if self.groups else None
 
-    def rows(self) -> tuple[float | None, ...]:
-        """See `advantage_rows`."""
-        return advantage_rows(self.values)
+    def rows(self, flat: float | None = 0.0) -> tuple[float | None, ...]:
+        """See `advantage_rows`; `flat` is what rows of a group without variance get.
+
+        0.0 leaves them in every mean of the loss, which they make smaller; None takes them out of the step, where they
+        count as `missing` beside rows without a reward: `flat` tells the two apart.
+        """
+        values = self.values if flat == 0.0 else np.where(self.flat, np.nan if flat is None else flat, self.values)
+        return advantage_rows(values)
 
 
 def advantage_rows(values: NDArray[np.float64]) -> tuple[float | None, ...]:

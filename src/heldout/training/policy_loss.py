@@ -55,7 +55,7 @@ class LossTokens:
     old: Tensor | None = None
     """Log-probability under the policy that sampled; None where that is the policy as it is now."""
     sampler: Tensor | None = None
-    """Log-probability that the sampler itself gave, for `mismatch`; NaN where it gave none."""
+    """Log-probability that the sampler itself gave; NaN where it gave none."""
     reference: Tensor | None = None
     """Log-probability under the reference, for `kl`."""
 
@@ -79,7 +79,7 @@ def token_weights(
         return [1.0 / (rows * max(own, 1)) for own in lengths]
     if length is None:
         raise ValueError("aggregation 'constant' needs a length")
-    return [1.0 / (rows * length)] * rows
+    return [1.0 / (max(rows, 1) * length)] * rows
 
 
 def clipped_loss(
@@ -111,7 +111,8 @@ def policy_loss(log_probs: Tensor, tokens: LossTokens, settings: LossSettings) -
     """The loss of these tokens, to be added to that of the others of the mini-batch, and what is reported of them.
 
     The report holds sums over tokens, without gradient: `objective` and `loss` weighted, `kl`, and counts of tokens
-    whose ratio was `clipped_low`, `clipped_high`, `dual_clipped`, and of those `masked` for a mismatch.
+    whose ratio was `clipped_low`, `clipped_high`, `dual_clipped`, of those `masked` for a mismatch, and of those that
+    are `learned` from: not masked, with an advantage or a divergence.
     """
     old = log_probs.detach() if tokens.old is None else tokens.old
     ratio = (log_probs - old).exp()
@@ -138,6 +139,7 @@ def policy_loss(log_probs: Tensor, tokens: LossTokens, settings: LossSettings) -
             "loss": total.detach(),
             "kl": divergence[kept].sum(),
             "masked": (~kept).sum(),
+            "learned": kept.sum() if settings.kl else (kept & (advantages != 0)).sum(),
             "clipped_low": low.sum(),
             "clipped_high": high.sum(),
             "dual_clipped": dual.sum(),

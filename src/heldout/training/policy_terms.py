@@ -13,7 +13,7 @@ from torch import Tensor
 
 from heldout.errors import TrainingError
 from heldout.records import Record
-from heldout.training.policy_loss import LossSettings, policy_loss, token_weights
+from heldout.training.policy_loss import LossSettings, LossTokens, policy_loss, token_weights
 from heldout.training.policy_rows import PolicyRow, Scoring, loss_tokens
 from heldout.training.token_scores import TokenScorer
 
@@ -29,7 +29,10 @@ class TermReport(Record):
     rows: int
     """Given, with or without an advantage."""
     missing: int = 0
-    """Without an advantage: no part of the step."""
+    """Without an advantage, because there was no reward or because the method took them out
+    (`Advantages.rows(flat=None)`): no part of the step."""
+    empty: int = 0
+    """With an advantage and no token that the policy wrote: no part of the step either."""
     idle: int = 0
     """With advantage 0 and no divergence to hold: they count in every mean of the loss and need no pass."""
     tokens: int = 0
@@ -41,6 +44,7 @@ class TermReport(Record):
     objective: float | None = None
     """The loss without its divergence."""
     kl: float | None = None
+    """Mean over all tokens, to which those that are masked add nothing: they count below the line."""
     entropy: float | None = None
     """Nats."""
     clipped_low: float | None = None
@@ -49,13 +53,19 @@ class TermReport(Record):
     dual_clipped: float | None = None
     masked: float | None = None
     """Share of tokens without weight because trainer and sampler disagree on them."""
+    compared: int = 0
+    """Of `tokens`, those whose row carries the sampler's log-probabilities."""
+    disagreement: float | None = None
+    """Mean over those of |p_trainer − p_sampler|, before the policy moves; under old = 'sampler', where nothing is
+    recomputed, at the first pass of each mini-batch."""
 
 
 class ReadyTerm(Protocol):
     """A term on the rows of one mini-batch."""
 
     def backward(self) -> bool:
-        """Add its gradient; False where it has none at all. `TrainingError` where the loss is not finite."""
+        """Add its gradient; False where it has none at all, as where every token is masked. `TrainingError` where the
+        loss is not finite."""
 
     def report(self) -> TermReport:
         """Of all calls of `backward`."""
@@ -121,8 +131,9 @@ class _ReadyPolicy:
     def __init__(self, term: PolicyTerm, scoring: Scoring) -> None:
         self._term = term
         self._scorer = scoring.scorer
-        rows = [row for row in term.rows if row.advantage is not None]
-        self._missing = len(term.rows) - len(rows)
+        known = [row for row in term.rows if row.advantage is not None]
+        rows = [row for row in known if row.written]
+        self._missing, self._empty = len(term.rows) - len(known), len(known) - len(rows)
         weights = token_weights([len(row.written) for row in rows], term.loss.aggregation, term.loss.length)
         # A ratio times an advantage of 0 has no gradient, whatever the ratio is.
         learning = [number for number, row in enumerate(rows) if term.loss.kl or not row.idle]
@@ -130,22 +141,38 @@ class _ReadyPolicy:
         rows, weights = [rows[number] for number in learning], [weights[number] for number in learning]
         self._passes = self._scorer.plan([row.scored for row in rows])
         self._tokens = loss_tokens(rows, weights, term.loss, scoring, self._passes)
+        self._recomputed = scoring.old == "recompute"
         self._sums: dict[str, float] = {}
-        self._entropy = 0.0
-        self._scored = self._calls = 0
+        self._entropy = self._apart = 0.0
+        self._scored = self._calls = self._compared = 0
 
     def backward(self) -> bool:
         """See `ReadyTerm`."""
+        learned = 0.0
         for one in self._passes:
             log_probs, entropy = self._scorer.log_probs(one)
-            loss, found = policy_loss(log_probs, self._tokens.at(one.wanted), self._term.loss)
+            tokens = self._tokens.at(one.wanted)
+            loss, found = policy_loss(log_probs, tokens, self._term.loss)
             _descend(self._term.name, loss, self._term.weight)
-            for name, value in found.items():
-                self._sums[name] = self._sums.get(name, 0.0) + float(value)
+            if not self._calls:
+                self._compare(log_probs.detach(), tokens)
+            sums = {name: float(value) for name, value in found.items()}
+            learned += sums.pop("learned")
+            for name, number in sums.items():
+                self._sums[name] = self._sums.get(name, 0.0) + number
             self._entropy += float(entropy.sum())
             self._scored += len(one.wanted)
         self._calls += 1
-        return bool(self._passes)
+        return learned > 0 and self._term.weight != 0
+
+    def _compare(self, log_probs: Tensor, tokens: LossTokens) -> None:
+        """Count how far trainer and sampler are apart, before the policy moves."""
+        if tokens.sampler is None:
+            return
+        before = tokens.old if self._recomputed and tokens.old is not None else log_probs
+        apart = (before.exp() - tokens.sampler.exp()).abs()
+        self._apart += float(apart.nansum())
+        self._compared += int((~tokens.sampler.isnan()).sum())
 
     def report(self) -> TermReport:
         """See `ReadyTerm`."""
@@ -157,10 +184,13 @@ class _ReadyPolicy:
             name=self._term.name,
             rows=len(self._term.rows),
             missing=self._missing,
+            empty=self._empty,
             idle=self._idle,
             tokens=sum(len(one.wanted) for one in self._passes),
             computed=sum(one.tokens for one in self._passes),
             entropy=self._entropy / scored if scored else None,
+            compared=self._compared,
+            disagreement=self._apart / self._compared if self._compared else None,
             **{name: sums[name] / self._calls for name in ("loss", "objective") if sums},
             **{name: sums[name] / scored for name, asked in shares.items() if sums and asked},
         )
@@ -181,7 +211,7 @@ class _ReadyAuxiliary(Generic[Row]):
         if not loss.requires_grad:
             return False
         _descend(self._term.name, loss, self._term.weight)
-        return True
+        return self._term.weight != 0
 
     def report(self) -> TermReport:
         """See `ReadyTerm`."""
@@ -190,19 +220,19 @@ class _ReadyAuxiliary(Generic[Row]):
 
 
 def merged(reports: Sequence[TermReport]) -> TermReport:
-    """One report of a term over mini-batches: counts are added, losses averaged, all else weighed by tokens."""
+    """One report of a term over mini-batches: counts are added, losses averaged, all else weighed by its tokens."""
     counts = {name: sum(getattr(one, name) for one in reports) for name in _COUNTS}
     means = {}
     for name in set(TermReport.model_fields) - {"name", *_COUNTS}:
-        by_tokens = name not in ("loss", "objective")
-        known = [(getattr(one, name), one.tokens if by_tokens else 1) for one in reports]
+        counted = {"loss": None, "objective": None, "disagreement": "compared"}.get(name, "tokens")
+        known = [(getattr(one, name), getattr(one, counted) if counted else 1) for one in reports]
         known = [(value, weight) for value, weight in known if value is not None]
         if total := sum(weight for _, weight in known):
             means[name] = sum(value * weight for value, weight in known) / total
     return TermReport.model_validate({"name": reports[0].name, **counts, **means})
 
 
-_COUNTS = ("rows", "missing", "idle", "tokens", "computed")
+_COUNTS = ("rows", "missing", "empty", "idle", "tokens", "computed", "compared")
 
 
 def _descend(name: str, loss: Tensor, weight: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from heldout.errors import SetupError
 from heldout.training.token_tree import TokenBatch, row_batches, tree_batches
 
-__all__ = ["ForwardPass", "ScoredRow", "TokenScorer", "evaluating", "supports_trees"]
+__all__ = ["ForwardPass", "ScoredRow", "TokenScorer", "evaluating", "supports_trees", "vocabulary_size"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,13 @@ class ScoredRow:
 
     ids: tuple[int, ...]
     places: tuple[int, ...]
-    """Ascending, from 1: nothing predicts the first token."""
+    """Ascending, each once, from 1: nothing predicts the first token."""
 
     def __post_init__(self) -> None:
         if self.places and not 0 < self.places[0] <= self.places[-1] < len(self.ids):
             raise ValueError(f"places {self.places[0]}…{self.places[-1]} of a sequence of {len(self.ids)} tokens")
+        if any(later <= place for place, later in itertools.pairwise(self.places)):
+            raise ValueError(f"the places {self.places!r} do not ascend")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +67,7 @@ class TokenScorer:
         tokens_per_forward: int = 2048,
         trees: bool | None = None,
     ) -> None:
-        if temperature <= 0:
-            raise ValueError(f"temperature {temperature} is not positive; greedy decoding has no gradient")
+        _check_temperature(temperature)
         self._model = model
         self._temperature = temperature
         self._budget = tokens_per_forward
@@ -78,7 +80,8 @@ class TokenScorer:
 
     def plan(self, rows: Sequence[ScoredRow]) -> tuple[ForwardPass, ...]:
         """The forward passes that score all rows; a plan can be run any number of times, with any model alike.
-        `SetupError` for a token that is not in the model's vocabulary."""
+        `SetupError` for a token that is not in the model's vocabulary, and for a row that is longer than its context.
+        """
         # Nothing after the last scored token matters, and that token is no input.
         asked = [row for row in rows if row.places]
         self._check_tokens(asked)
@@ -104,12 +107,17 @@ class TokenScorer:
             entropy = -(table.exp() * table).nan_to_num(nan=0.0).sum(-1)[one.inverse]
         return table[one.inverse, one.targets], entropy
 
-    def logits(self, rows: Sequence[ScoredRow]) -> Tensor:
-        """Logits over the vocabulary for each place of each row, in order, with gradient: (places, vocabulary)."""
+    def logits(self, rows: Sequence[ScoredRow], *, temperature: float | None = None) -> Tensor:
+        """Logits over the vocabulary for each place of each row, in order, with gradient: (places, vocabulary).
+
+        They are divided by `temperature`; None: by the scorer's own, as what it scores is. 1 gives the model's own.
+        """
+        if temperature is not None:
+            _check_temperature(temperature)
         passes = self.plan(rows)
         if not passes:
             raise ValueError("no place of any row is asked for")
-        found = torch.cat([self._logits(one)[one.inverse] for one in passes])
+        found = torch.cat([self._logits(one, temperature=temperature)[one.inverse] for one in passes])
         return found[torch.argsort(torch.cat([one.wanted for one in passes]))]
 
     def score(self, rows: Sequence[ScoredRow]) -> tuple[Tensor, ...]:
@@ -128,15 +136,20 @@ class TokenScorer:
                 flat[one.wanted] = self.log_probs(one, model)[0]
         return flat
 
-    def _logits(self, one: ForwardPass, model: nn.Module | None = None) -> Tensor:
+    def _logits(self, one: ForwardPass, model: nn.Module | None = None, *, temperature: float | None = None) -> Tensor:
         found: Tensor = (model or self._model)(**one.inputs, use_cache=False).logits
         flat = found.flatten(0, 1)
         chosen = flat if len(one.rows) == len(flat) else flat[one.rows]
-        return chosen.float() if self._temperature == 1.0 else chosen.float() / self._temperature
+        divisor = self._temperature if temperature is None else temperature
+        return chosen.float() if divisor == 1.0 else chosen.float() / divisor
 
     def _check_tokens(self, rows: Sequence[ScoredRow]) -> None:
-        size = _vocabulary(self._model)
+        size, context = vocabulary_size(self._model), _size(self._model, "max_position_embeddings", 0)
         for row in rows:
+            if 0 < context < len(row.ids):
+                raise SetupError(
+                    f"a row has {len(row.ids)} tokens, and the model's context is {context} (max_position_embeddings)"
+                )
             if size and not (min(row.ids) >= 0 and max(row.ids) < size):
                 token = next(one for one in row.ids if not 0 <= one < size)
                 raise SetupError(
@@ -237,11 +250,16 @@ def _size(model: nn.Module, name: str, default: int) -> int:
     return value if isinstance(value, int) else default
 
 
-def _vocabulary(model: nn.Module) -> int:
+def vocabulary_size(model: nn.Module) -> int:
     """Tokens that the model has a row for; 0 where it does not say."""
     found = getattr(_plain(model), "get_input_embeddings", None)
     table = found() if callable(found) else None
     return table.num_embeddings if isinstance(table, nn.Embedding) else _size(model, "vocab_size", 0)
+
+
+def _check_temperature(temperature: float) -> None:
+    if not temperature > 0:
+        raise ValueError(f"temperature {temperature} is not positive; greedy decoding has no gradient")
 
 
 def _device(model: nn.Module) -> torch.device:
