@@ -277,6 +277,7 @@ def test_one_skill_that_falls_is_found_and_small_falls_do_not_count() -> None:
     assert lost.verdict is ClaimVerdict.REPRODUCED
     assert lost.number == pytest.approx(-20.0)
     assert "`reverse` in `mixture at once`" in lost.sentence
+    assert lost.sentence.endswith("from base, −20.0 points.")
 
 
 def test_a_fall_that_is_one_of_many_is_judged_among_all_of_them() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from heldout.stats import holm_adjusted, paired_t_test
 from heldout.studies.improve_any_task.measuring import RETAINED
 from heldout.studies.improve_any_task.saying import claim_of
-from heldout.studies.improve_any_task.summaries import SAME, ArmRuns, Arms, Known, known, over
+from heldout.studies.improve_any_task.summaries import SAME, ArmRuns, Arms, Known, known, over, signed
 from heldout.studies.results import Claim, ClaimVerdict
 from heldout.studies.tables import Cell, Table
 
@@ -50,7 +50,7 @@ def forgetting_claim(arms: Arms, part: str) -> Claim:
     sentence = (
         f"{len(sure)} of {len(falls)} skills of an arm fall significantly (Holm). The surest fall is of "
         f"{falls[surest].name}, {over(corrected[surest])} points (interval corrected); the largest of {deepest.name}, "
-        f"{100.0 * deepest.mean:.1f} points."
+        f"{signed(100.0 * deepest.mean)} points."
     )
     rests_on = "change of a plain skill, points, the surest fall over arms, starts and skills, Bonferroni interval"
     return claim_of("C8", part, verdict, rests_on, corrected[surest], sentence)
