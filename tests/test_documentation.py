@@ -288,10 +288,11 @@ class TestNumbers:
         mixture = arms.pop("mixture at once")
         value, low, high = (-float(mixture[key]) for key in ("full minus it", "high", "low"))
         assert f"+{value:.1f} (+{low:.1f} to +{high:.1f})" in text
-        assert all(float(arm["p"]) > 0.05 for arm in arms.values()), "no ablation is told apart from the loop"
+        assert float(mixture["p"]) <= 0.05 < min(float(arm["p"]) for arm in arms.values()), "one arm is told apart"
         with (folder / "retained_pocket.csv").open(encoding="utf-8", newline="") as lines:
             lost = sorted(-float(row["mean"]) for row in csv.DictReader(lines) if row["arm"] == "mixture at once")
-        assert f"plain skills fall by {lost[0]:.0f} to {lost[-1]:.0f}." in text
+        assert f"Plain skills fell by {lost[0]:.0f} and {lost[-1]:.0f} points in it" in text
+        assert claims["C8", "b"]["verdict"] == "undecided"
 
     def test_the_step_on_smollm2(self) -> None:
         folder = ROOT / "results" / "smollm2_sft"

@@ -204,6 +204,7 @@ class TestPreflight:
         short = {"options": {"train": {"steps": 9}, "preflight": {"loss_ratio": 10.0, "stop_rate": 0.0}}}
         world.finish(world.start(tmp_path, "end", over=(DOCTORED, UNAUDITED, short)), tmp_path / "run")
         assert [(job.steps, job.config.steps) for job in world.JOBS] == [(9, 9), (None, 9)]
+        assert all(job.endless for job in world.JOBS), "where no ladder looks for end tokens, nothing does"
 
 
 class TestCost:

@@ -316,8 +316,8 @@ def test_a_reply_tells_its_tokens_where_they_are_asked_for(model: LocalTransform
     assert told.prompt == model.encode(plain.messages)
     assert len(told.ids) == len(told.logprobs) == reply.tokens_out
     assert model.decode(told.ids).startswith(reply.text)
-    assert told.temperature == (temperature or 1.0)
-    scored = model.score([Scored(told.prompt, told.ids)], temperature=told.temperature)[0]
+    assert told.temperature == temperature
+    scored = model.score([Scored(told.prompt, told.ids)], temperature=temperature or 1.0)[0]
     assert told.logprobs == pytest.approx(scored, abs=1e-4)
 
 

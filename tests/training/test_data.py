@@ -258,6 +258,22 @@ def test_an_episode_counts_once_and_is_repeated_only_as_a_whole() -> None:
     admission = admit([*first, *second, single], INDEX, AdmissionPolicy(max_per_task=2))
     assert admission.kept == (*first, *second)
     assert admission.removed == {"per task": 1}
+    admission = admit([*first, *first, *second], INDEX)
+    assert (admission.kept, admission.removed) == ((*first, *second), {"duplicate": 2})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [({"completion": "a" + CUT}, "cut"), ({"status": "failed"}, "failed"), ({"prompt": SEALED}, "text")],
+)
+def test_of_an_episode_that_lost_a_turn_nothing_is_learnt(change: dict[str, object], reason: str) -> None:
+    ours = {"task": "t1", "role": "train", "model": "m"}
+    turns = [example(number, episode="a", **ours) for number in range(3)]
+    turns[1] = example(1, episode="a", **ours, **change)
+    other = example(9, episode="b", **ours)
+    admission = admit([*turns, other, *clean(40)[10:]], INDEX)
+    assert admission.removed == {reason: 1, "episode": 2}
+    assert admission.kept == (other, *clean(40)[10:])
 
 
 def test_an_answer_that_was_cut_off_is_never_learnt() -> None:
@@ -384,10 +400,9 @@ def test_a_data_set_on_disk_is_checked_against_its_digest(tmp_path: Path) -> Non
 
 def test_the_export_for_verl_carries_messages_and_provenance(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    made = [
-        example(1, system="Be brief."),
-        example(2, task="t2", role="train", model="m", harness={"tools": "x1"}, turns=said("look", "a door")),
-    ]
+    made = [example(1, system="Be brief."), harnessed(2, tools="x1")]
+    with pytest.raises(SetupError, match="1 of 3 examples are turns of longer episodes, of which verl would learn"):
+        export_verl([*made, example(3, turns=said("look", "a door"))], tmp_path / "none.parquet")
     file = export_verl(made, tmp_path / "train.parquet", source="formats")
     rows = parquet.read_table(str(file)).to_pylist()
     assert rows[0]["messages"] == [
@@ -395,7 +410,7 @@ def test_the_export_for_verl_carries_messages_and_provenance(tmp_path: Path) -> 
         {"role": "user", "content": made[0].prompt},
         {"role": "assistant", "content": "answer 1"},
     ]
-    assert [turn["role"] for turn in rows[1]["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert [turn["role"] for turn in rows[1]["messages"]] == ["user", "assistant"]
     assert [(one["data_source"], one["task"], one["role"], one["model"]) for one in rows] == [
         ("formats", "made/1", "built", ""),
         ("formats", "t2", "train", "m"),

@@ -54,6 +54,9 @@ def test_rollouts_of_another_temperature_are_refused() -> None:
     rows = [replace(row, temperature=0.7) for row in rollouts()]
     with pytest.raises(SetupError, match=r"sampled at the temperature 0\.7, and the update is made at 1\.0"):
         PolicyTrainer(llama(), seed=0, optimiser=FAST).update(PolicyTerm("a", rollouts()), PolicyTerm("b", rows))
+    greedy = [replace(row, temperature=0.0) for row in rollouts()]
+    with pytest.raises(SetupError, match=r"sampled at the temperature 0\.0, and the update is made at 1\.0"):
+        PolicyTrainer(llama(), seed=0, optimiser=FAST).update(PolicyTerm("policy", greedy))
     warm = PolicyTrainer(llama(), seed=0, optimiser=FAST, settings=UpdateSettings(temperature=0.7))
     assert warm.update(PolicyTerm("a", rollouts()), PolicyTerm("b", rows)).steps == 1
 

@@ -50,6 +50,18 @@ def test_the_weights_below_adapters_are_no_reference_while_the_adapters_are_in_t
         PolicyTrainer(model, seed=0, optimiser=FAST, reference=model.get_base_model())
 
 
+def test_idle_rows_count_in_the_loss_of_every_division_into_mini_batches() -> None:
+    rows = [PolicyRow((1, 2 + number), (3,), advantage) for number, advantage in enumerate((1.0, 0.0, 1.0, 0.0))]
+    found = []
+    for size in (None, 1):
+        trainer = PolicyTrainer(llama(), seed=0, optimiser=FAST, settings=UpdateSettings(minibatch=size))
+        found.append(trainer.update(PolicyTerm("p", rows, LossSettings(aggregation="sequence"))).terms[0])
+    assert found[0].loss == pytest.approx(-0.5)
+    assert found[1].loss == pytest.approx(-0.5, abs=0.01)  # the policy has moved between the steps
+    unknown = [PolicyRow((1, 2), (3,), None)]
+    assert PolicyTrainer(llama(), seed=0, optimiser=FAST).update(PolicyTerm("p", unknown)).terms[0].loss is None
+
+
 def _with_momentum(model: Any, **given: Any) -> PolicyTrainer:
     trainer = PolicyTrainer(model, seed=0, optimiser=FAST, **given)
     trainer.update(PolicyTerm("p", rollouts()))

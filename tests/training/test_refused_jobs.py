@@ -93,8 +93,10 @@ class TestEndTokens:
         assert TransformersTrainer().fit(job(tmp_path, endless, end_token=False, steps=1), Watch()).steps == 1
 
     def test_a_template_of_the_config_that_writes_none_is_refused_too(self, parent: Path, tmp_path: Path) -> None:
-        told = refused("transformers", job(tmp_path, parent, template=TEMPLATE.replace("<end>", "")))
+        endless = job(tmp_path, parent, template=TEMPLATE.replace("<end>", ""), steps=1)
+        told = refused("transformers", endless)
         assert "writes no end token ('<end>') after 24 of 24 answers" in told
+        assert TransformersTrainer().fit(replace(endless, endless=True), Watch()).steps == 1, "the look is a ladder's"
 
     def test_a_checkpoint_without_an_end_token_is_refused(self, tmp_path: Path) -> None:
         lacking = tiny_parent(tmp_path / "lacking")

@@ -109,6 +109,7 @@ class Trainings:
             work=wanted.work,
             steps=wanted.steps,
             bases={digest: store.path(digest) for digest in store.ancestry(wanted.parent)},
+            endless=True,
         )
 
     def _tell_earlier(self, wanted: Fit, trainer: Trainer, job: TrainingJob) -> None:

@@ -88,9 +88,8 @@ class ReplyTokens(Record):
     """Ids that it wrote, with the end token and with what a stop text cut from `Reply.text`."""
     logprobs: tuple[float, ...]
     """Natural-log probability of each of `ids` in the distribution that it was drawn from."""
-    temperature: float = Field(gt=0.0)
-    """That the logits of this distribution are divided by: the sampling temperature, or 1.0 where the likeliest token
-    was taken."""
+    temperature: float = Field(ge=0.0)
+    """That they were sampled at. At 0, where the likeliest token was taken, the log-probabilities are those at 1."""
 
 
 class Reply(Record):

@@ -291,7 +291,7 @@ def _reply(checkpoint: Checkpoint, prompt: Sequence[int], drawn: Sampled, settin
     told = None
     if settings.logprobs:
         told = ReplyTokens(
-            prompt=tuple(prompt), ids=drawn.ids, logprobs=drawn.logprobs, temperature=settings.temperature or 1.0
+            prompt=tuple(prompt), ids=drawn.ids, logprobs=drawn.logprobs, temperature=settings.temperature
         )
     cuts = [place for place in (text.find(one) for one in settings.stop) if place >= 0]
     return Reply(

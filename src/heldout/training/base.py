@@ -40,6 +40,8 @@ class TrainingJob:
     """Stop after so many of `config.steps`, with the schedule of the whole: a short run. At least 1."""
     bases: Mapping[str, Path] = field(default_factory=dict)
     """Folders of the weights that adapters refer to, by digest."""
+    endless: bool = False
+    """Train answers that do not end where evaluation stops too; a loop leaves the look for that to its ladder."""
 
     @property
     def last(self) -> int:

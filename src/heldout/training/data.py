@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -70,7 +70,8 @@ class Admission:
     kept: tuple[Example, ...]
     """In the order in which they came; none where the data set is voided."""
     removed: Mapping[str, int]
-    """Examples removed, by reason: `id`, `text`, `near`, `13-gram`, `cut`, `failed`, `duplicate`, `per task`."""
+    """Examples removed, by reason: `id`, `text`, `near`, `13-gram`, `cut`, `failed`, `episode` (another turn of it was
+    removed for one of these), `duplicate`, `per task`."""
     hits: float
     """Share of all examples that met a select or sealed task."""
     voided: str
@@ -163,6 +164,7 @@ def admit(examples: Sequence[Example], index: OverlapIndex, policy: AdmissionPol
     policy = policy or AdmissionPolicy()
     removed: Counter[str] = Counter()
     clean: list[Example] = []
+    broken: set[tuple[str, str]] = set()  # episodes that lack a turn
     known: dict[str, Overlap | None] = {}
     for example in examples:
         reason = _overlap(example, index, known)
@@ -170,6 +172,7 @@ def admit(examples: Sequence[Example], index: OverlapIndex, policy: AdmissionPol
             clean.append(example)
         else:
             removed[reason] += 1
+            broken.add(_episode(example))
     hits = (len(examples) - len(clean)) / max(1, len(examples))
     if hits > policy.max_hits:
         why = (
@@ -177,7 +180,7 @@ def admit(examples: Sequence[Example], index: OverlapIndex, policy: AdmissionPol
             f"sealed role ({_counts(removed)}); at most {policy.max_hits:.0%} may"
         )
         return Admission((), dict(removed), hits, voided=why)
-    kept = _kept(clean, policy, removed)
+    kept = _kept(clean, policy, removed, broken)
     voided = _role_fault(one.provenance for one in clean) or _mixture([one.provenance for one in kept], policy)
     return Admission(() if voided else tuple(kept), dict(removed), hits, voided)
 
@@ -230,43 +233,64 @@ def _overlap(example: Example, index: OverlapIndex, known: dict[str, Overlap | N
     return next((part for part in parts if part is not None), None) or index.hits(" ".join(turns))
 
 
-def _kept(examples: Iterable[Example], policy: AdmissionPolicy, removed: Counter[str]) -> list[Example]:
-    """Those that pass on their own; counts in `removed` why the others do not."""
+def _kept(
+    examples: Iterable[Example], policy: AdmissionPolicy, removed: Counter[str], broken: set[tuple[str, str]]
+) -> list[Example]:
+    """Those that pass on their own; counts in `removed` why the others do not. `broken`: episodes that lack a turn."""
     seen: set[str] = set()
     of_task: Counter[str] = Counter()
     kept: list[tuple[int, Example]] = []
-    for numbers, whole in _episodes(_sound(examples, policy, removed)):
-        digest, task = examples_digest(whole), whole[0].provenance.task
-        if digest in seen and not policy.duplicates:
+    for episode, whole in _episodes(_sound(examples, policy, removed, broken), policy, removed).items():
+        task, digest = whole[0][1].provenance.task, examples_digest(example for _, example in whole)
+        if episode in broken:
+            removed["episode"] += len(whole)
+        elif digest in seen and not policy.duplicates:
             removed["duplicate"] += len(whole)
         elif policy.max_per_task is not None and of_task[task] >= policy.max_per_task:
             removed["per task"] += len(whole)
         else:
             seen.add(digest)
             of_task[task] += 1
-            kept += zip(numbers, whole, strict=True)
+            kept += whole
     return [example for _, example in sorted(kept, key=lambda one: one[0])]
 
 
-def _sound(examples: Iterable[Example], policy: AdmissionPolicy, removed: Counter[str]) -> Iterator[Example]:
+def _sound(
+    examples: Iterable[Example], policy: AdmissionPolicy, removed: Counter[str], broken: set[tuple[str, str]]
+) -> list[Example]:
+    sound = []
     for example in examples:
         if example.completion.endswith(CUT.strip()):
-            removed["cut"] += 1
+            reason = "cut"
         elif example.provenance.status is OutcomeStatus.FAILED and not policy.failed:
-            removed["failed"] += 1
+            reason = "failed"
         else:
-            yield example
+            sound.append(example)
+            continue
+        removed[reason] += 1
+        broken.add(_episode(example))
+    return sound
 
 
-def _episodes(examples: Iterable[Example]) -> Iterable[tuple[list[int], list[Example]]]:
-    """Examples that are turns of one episode together, with their places; an example without one is one of its own."""
-    found: dict[object, tuple[list[int], list[Example]]] = {}
+def _episode(example: Example) -> tuple[str, str]:
+    """An example without an episode is in none that another could break."""
+    origin = example.provenance
+    return (origin.task, origin.episode) if origin.episode else ("", "")
+
+
+def _episodes(
+    examples: Sequence[Example], policy: AdmissionPolicy, removed: Counter[str]
+) -> Mapping[object, list[tuple[int, Example]]]:
+    """Examples that are turns of one episode together, with their places; an example without one is one of its own. A
+    turn that is there twice counts once."""
+    found: dict[object, list[tuple[int, Example]]] = {}
     for number, example in enumerate(examples):
-        origin = example.provenance
-        numbers, whole = found.setdefault((origin.task, origin.episode) if origin.episode else number, ([], []))
-        numbers.append(number)
-        whole.append(example)
-    return found.values()
+        whole = found.setdefault(_episode(example) if example.provenance.episode else number, [])
+        if any(one.digest == example.digest for _, one in whole) and not policy.duplicates:
+            removed["duplicate"] += 1
+        else:
+            whole.append((number, example))
+    return found
 
 
 def _role_fault(origins: Iterable[Provenance]) -> str:

@@ -59,11 +59,19 @@ def load_examples(path: Path, *, digest: str | None = None) -> tuple[Example, ..
 def export_verl(examples: Sequence[Example], path: Path, *, source: str = "heldout") -> Path:
     """Write examples for verl's supervised trainer (`data.messages_key = messages`); returns the file.
 
+    `SetupError` for examples with turns between prompt and completion: that trainer takes loss on every turn of the
+    assistant, and would learn those that were only read.
+
     Columns: `data_source`, `messages`, `extra_info` as verl's data sets have them, and a column for each part of the
     provenance. Parquet where pyarrow is installed, else JSON lines in a file of that name with the ending `.jsonl`.
     """
     if not examples:
         raise SetupError("there are no examples to export; admit some first")
+    if long := sum(bool(example.turns) for example in examples):
+        raise SetupError(
+            f"{long} of {len(examples)} examples are turns of longer episodes, of which verl would learn every turn of "
+            "the assistant; save_examples keeps them as they are"
+        )
     rows = [_row(example, number, source) for number, example in enumerate(examples)]
     if importlib.util.find_spec("pyarrow") is None:
         target = path.with_suffix(".jsonl")

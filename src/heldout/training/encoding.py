@@ -99,12 +99,17 @@ def encode_prompt(example: Example, tokenizer: ChatTokenizer, template: str | No
 
 
 def encode_all(
-    examples: Iterable[Example], tokenizer: ChatTokenizer, config: TrainConfig, *, end_ids: Collection[int] = ()
+    examples: Iterable[Example],
+    tokenizer: ChatTokenizer,
+    config: TrainConfig,
+    *,
+    end_ids: Collection[int] = (),
+    endless: bool = False,
 ) -> EncodedData:
     """Every example, as `encode` has it; those longer than `config.max_length` are dropped and counted.
 
     `SetupError` where nothing is left, where no token of all that is left has a label, or where an answer does not end
-    with a token at which evaluation stops although `config.end_token` wants it taught.
+    with a token at which evaluation stops although `config.end_token` wants it taught and `endless` is not asked for.
     """
     encoded = [encode(example, tokenizer, config, end_ids=end_ids) for example in examples]
     if not encoded:
@@ -117,7 +122,7 @@ def encode_all(
             f"the shortest has {shortest}"
         )
     check_labels(kept)
-    if config.end_token:
+    if config.end_token and not endless:
         _check_ends(kept, tokenizer, end_ids)
     return EncodedData(sequences=kept, dropped=len(encoded) - len(kept))
 

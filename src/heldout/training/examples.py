@@ -24,7 +24,8 @@ class Provenance(Record):
     role: str
     """`train`, or `built` for what a data builder generated. Any other role is refused."""
     episode: str = ""
-    """Names the episode among those of its task, where several examples are turns of one; they are kept together."""
+    """Names the episode among those of its task, where several examples are turns of one: all of them or none are
+    admitted."""
     model: str = ""
     """Digest of the weights, or name of the model, that wrote the completion; empty where a rule wrote it."""
     harness: Mapping[str, str] = Field(default_factory=dict)

@@ -46,6 +46,7 @@ class WorkerJob(Record):
     work: str
     steps: int | None
     bases: Mapping[str, str]
+    endless: bool = False
 
     def job(self) -> TrainingJob:
         """As a trainer takes it."""
@@ -57,6 +58,7 @@ class WorkerJob(Record):
             work=Path(self.work),
             steps=self.steps,
             bases={digest: Path(folder) for digest, folder in self.bases.items()},
+            endless=self.endless,
         )
 
 
@@ -112,6 +114,7 @@ def _order(function: str, job: TrainingJob) -> WorkerJob:
         work=str(job.work.resolve()),
         steps=job.steps,
         bases={digest: str(folder.resolve()) for digest, folder in job.bases.items()},
+        endless=job.endless,
     )
 
 

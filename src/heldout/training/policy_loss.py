@@ -70,7 +70,7 @@ def token_weights(
 ) -> list[float]:
     """Weight of each token of a row, so that the sum of weight times loss is the mean that `aggregation` names.
 
-    `lengths` counts the tokens of each row that loss is taken on; a row without any still counts as a row.
+    `lengths` counts the tokens of each row that loss is taken on, at least one; `PolicyTerm` leaves out rows without.
     """
     rows, tokens = len(lengths), sum(lengths)
     if aggregation == "token":

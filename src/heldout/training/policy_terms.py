@@ -222,14 +222,27 @@ class _ReadyAuxiliary(Generic[Row]):
 def merged(reports: Sequence[TermReport]) -> TermReport:
     """One report of a term over mini-batches: counts are added, losses averaged, all else weighed by its tokens."""
     counts = {name: sum(getattr(one, name) for one in reports) for name in _COUNTS}
-    means = {}
-    for name in set(TermReport.model_fields) - {"name", *_COUNTS}:
-        counted = {"loss": None, "objective": None, "disagreement": "compared"}.get(name, "tokens")
-        known = [(getattr(one, name), getattr(one, counted) if counted else 1) for one in reports]
-        known = [(value, weight) for value, weight in known if value is not None]
-        if total := sum(weight for _, weight in known):
-            means[name] = sum(value * weight for value, weight in known) / total
+    means = {name: _loss(name, reports) for name in ("loss", "objective")}
+    for name in set(TermReport.model_fields) - {"name", *_COUNTS, *means}:
+        counted = {"disagreement": "compared"}.get(name, "tokens")
+        means[name] = _mean([(getattr(one, name), getattr(one, counted)) for one in reports])
     return TermReport.model_validate({"name": reports[0].name, **counts, **means})
+
+
+def _loss(name: str, reports: Sequence[TermReport]) -> float | None:
+    """A mini-batch of idle rows has the loss 0 where another one had something to learn from."""
+    values: list[float | None] = [getattr(one, name) for one in reports]
+    if all(value is None for value in values):
+        return None
+    return _mean(
+        [(0.0 if value is None and one.idle else value, 1) for value, one in zip(values, reports, strict=True)]
+    )
+
+
+def _mean(weighed: Sequence[tuple[float | None, int]]) -> float | None:
+    known = [(value, weight) for value, weight in weighed if value is not None]
+    total = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / total if total else None
 
 
 _COUNTS = ("rows", "missing", "empty", "idle", "tokens", "computed", "compared")

@@ -62,7 +62,7 @@ def fine_tune(job: TrainingJob, watch: Watch) -> Fitted:
             torch.cuda.reset_peak_memory_stats()
         # The seed is set by now: new adapters begin with random numbers.
         loaded = load_parent(job)
-        data = encode_all(job.examples, loaded.tokenizer, job.config, end_ids=loaded.end_ids)
+        data = encode_all(job.examples, loaded.tokenizer, job.config, end_ids=loaded.end_ids, endless=job.endless)
         training = FineTuning.begin(job, loaded, data, accelerator)
         if job.config.packing:
             refuse_leaks(loaded.model, training.steps(), accelerator.device)

@@ -52,7 +52,7 @@ def fine_tune(job: TrainingJob, watch: Watch) -> Fitted:
     with reproducible(job.seed), _other_generators():
         meter = meter_of(job)
         loaded = load_parent(job)
-        data = encode_all(job.examples, loaded.tokenizer, job.config, end_ids=loaded.end_ids)
+        data = encode_all(job.examples, loaded.tokenizer, job.config, end_ids=loaded.end_ids, endless=job.endless)
         steps = list(islice(steps_of(data, job.config, seed=job.seed), job.last))
         if job.config.packing:
             refuse_leaks(loaded.model, steps, loaded.model.device)
