@@ -25,7 +25,7 @@ from heldout.report import (
 from heldout.report.training_history import trusted_of
 from heldout.report.training_page import gather_training
 from heldout.store import Index, Journal, RunFolder
-from heldout.store.events import RunFinished
+from heldout.store.events import CandidateAdded, RunFinished
 from heldout.store.training_events import AttemptEnded, Cluster, DatasetBuilt, Diagnosed, TrustedHash
 
 
@@ -187,6 +187,15 @@ def test_the_lineage_names_weights_parents_and_fates(run: RunFolder) -> None:
     assert [one.score for one in training.models] == [0.2, 0.6, 0.7, 0.5]
     assert [one.gain for one in training.models] == [None, 0.4, None, -0.1]
     assert training.weights_of(FINAL.digest) == W1
+
+
+@pytest.mark.parametrize(("finished", "fate"), [(True, "cut by the budget"), (False, "open")])
+def test_a_child_has_the_state_of_its_round_where_no_attempt_ended(tmp_path: Path, finished: bool, fate: str) -> None:
+    run = training_run(tmp_path / "run", Told(stopped=f"{BUDGET} select", finished=finished))
+    with Journal.open(run.events) as journal:
+        child = CandidateAdded(digest="7e" * 32, parent=FINAL.digest, track="model", generation=7, index=0)
+        journal.append("candidate", child)
+    assert whole(run)[1].models[-1].fate == fate
 
 
 def test_every_model_has_a_fate_and_a_second_seed_is_weighed_by_no_gate(run: RunFolder) -> None:

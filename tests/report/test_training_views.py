@@ -190,14 +190,15 @@ def test_a_round_that_the_budget_cut_is_told_as_one_and_never_as_no_waste(tmp_pa
     assert "cut by the budget 1 11 s" in section(text, "cost")
 
 
-def test_a_builder_that_gave_up_is_no_repair_anywhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("unanswered", "said"), [(False, "gave up"), (True, "did not answer")])
+def test_a_builder_that_left_no_recipe_is_no_repair_anywhere(tmp_path: Path, unanswered: bool, said: str) -> None:
     folder = training_run(tmp_path / "run", Told(rounds=1))
     with Journal.open(folder.events) as journal:
-        gave_up = DatasetBuilt(round=1, attempt=1, error="no rule mends that")
-        journal.append("dataset", gave_up)
+        left = DatasetBuilt(round=1, attempt=1, error="why", missing=unanswered, unanswered=unanswered)
+        journal.append("dataset", left)
     text = write_report(folder).read_text()
     assert "end_token accepted 0 +40.0" in section(text, "rounds")
-    assert "No further repair: the builder gave up" in section(text, "rounds")
+    assert re.findall(r"No further repair: the builder (gave up|did not answer)", text) == [said]
     assert "repair 1" not in section(text, "training")
     assert "1 repaired" not in printed(folder)
 
@@ -213,6 +214,14 @@ def test_lost_abilities_stand_beside_the_headline_and_on_the_model_card(page: st
 def test_abilities_that_may_have_been_kept_are_not_called_lost(tmp_path: Path) -> None:
     folder = training_run(tmp_path / "run", Told(moved=False))
     assert "Abilities were lost" not in printed(folder) + _card(folder) + write_report(folder).read_text()
+
+
+def test_an_interval_below_zero_alone_is_no_loss_where_the_audit_cannot_tell(tmp_path: Path) -> None:
+    folder = training_run(tmp_path / "run", Told(doubted=True))
+    text = write_report(folder).read_text()
+    assert "Abilities were lost" not in printed(folder) + _card(folder) + text
+    told = "(−61.7 to −21.7, 95 %) on 12 tasks. Neither a loss nor a gain can be told. A sentence."
+    assert told in section(text, "abilities")
 
 
 def _card(run: RunFolder) -> str:

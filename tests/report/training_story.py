@@ -80,6 +80,8 @@ class Told:
     `select`, in the sweep of its child."""
     fresh: bool = False
     """The finalists were measured anew."""
+    doubted: bool = False
+    """The verdict on a report role is `undecided`, though its interval leaves out zero."""
     says: str = ""
     """What every free text and name says; empty for sensible ones."""
     outcomes: int = 0
@@ -269,13 +271,14 @@ class _Writer:
         )
         gain = (sum(final) - sum(start)) / len(start)
         fixed, broken = (sum(b > a for a, b in zip(*pair, strict=True)) for pair in ((start, final), (final, start)))
+        told = "improved" if gain > 0 else "worse" if gain < 0 else "unchanged"
         self.append(
             "audit",
             AuditResult(
                 role=role, start=START.digest, final=self.final.digest, n_tasks=len(start), missing=0,
                 start_mean=sum(start) / len(start), final_mean=sum(final) / len(final), gain=gain, standard_error=0.1,
                 interval=(gain - 0.2, gain + 0.2), confidence=0.95, fixed=fixed, broken=broken, both=0, neither=0,
-                p_value=0.01, verdict="improved" if gain > 0 else "worse" if gain < 0 else "unchanged",
+                p_value=0.01, verdict="undecided" if self.told.doubted and role == "retain" else told,
                 sentence="A sentence.", families=tuple(_family(self.text(name), a, b) for name, a, b in parts),
             ),
         )  # fmt: skip

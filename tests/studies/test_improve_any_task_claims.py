@@ -13,6 +13,7 @@ from heldout.studies.improve_any_task.arms import (
     AS_DIAGNOSED,
     FIXED,
     FULL,
+    HARMFUL,
     MIXTURE,
     NO_PREFLIGHT,
     RANDOM_FOCAL,
@@ -152,6 +153,24 @@ def test_the_dominant_error_changes_in_most_runs_or_in_none() -> None:
     assert never.verdict is ClaimVerdict.NOT_REPRODUCED
     assert never.number == 0.0
     assert "base: stop (12 of 12)" in never.sentence
+
+
+def test_the_commonest_path_is_no_tie_that_was_broken_and_no_path_that_occurs_once() -> None:
+    def told(paths: Sequence[Sequence[str]]) -> str:
+        runs = _results(Made(), "base", shift=0)
+        changed = []
+        for one, path in zip(runs, paths, strict=True):
+            rounds = tuple(Round(number=at + 1, dominant=code) for at, code in enumerate(path))
+            changed.append(one.model_copy(update={"trail": Trail(rounds=rounds, spent_s=100.0)}))
+        arms = dict(_arms())
+        arms["base"] = {**arms["base"], FULL: ArmRuns(FULL, ARMS[FULL], tuple(changed))}
+        return _claim(arms, "C4").sentence
+
+    once = [("stop", f"fault {number}") for number in range(SEEDS)]
+    assert "base: no path occurs twice in 12 runs; instruct: stop → count (12 of 12)" in told(once)
+    tied = [("stop", "wrapper"), ("carry",)] * 2 + once[4:]
+    assert "base: carry and stop → wrapper (2 of 12 each);" in told(tied)
+    assert "base: carry (3 of 12);" in told([*tied[:-1], ("carry",)])
 
 
 def test_seeds_are_the_unit_of_the_dominant_error_and_the_page_says_since_when() -> None:
@@ -364,6 +383,14 @@ def test_the_table_of_differences_has_what_both_spent_and_says_that_the_mixture_
     assert (row["full spent, s"], row["it spent, s"]) == (pytest.approx(100.0), pytest.approx(52.0))
     assert "The steps of `mixture at once` are fixed beforehand" in table.note
     assert "The steps of `mixture at once` are fixed beforehand" in attempts_table(arms, name="a", simulated=False).note
+
+
+def test_the_table_of_attempts_names_the_arms_without_a_budget() -> None:
+    arms = {start: dict(runs) for start, runs in _arms().items()}
+    assert "no budget" not in attempts_table(arms, name="a", simulated=False).note
+    arms["instruct"][HARMFUL] = ArmRuns(HARMFUL, arms_of("instruct")[HARMFUL], arms["instruct"][FULL].results)
+    note = attempts_table(arms, name="a", simulated=False).note
+    assert "The rounds of `harmful recipe alone` are fixed, and have no budget." in note
 
 
 def test_the_table_of_gains_holds_what_the_run_promised_beside_what_the_audit_found() -> None:

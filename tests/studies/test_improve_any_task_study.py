@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -9,12 +10,21 @@ import pytest
 
 from heldout.errors import SetupError, StoreError
 from heldout.studies import load_rewriter, load_study
-from heldout.studies.improve_any_task.arms import FULL, HARMFUL, RANDOM_STRATEGY, TWICE, WITHOUT_START
+from heldout.studies.improve_any_task.arms import (
+    FULL,
+    HARMFUL,
+    RANDOM_STRATEGY,
+    TWICE,
+    WITHOUT_START,
+    arms_of,
+    budget_s,
+    run_config,
+)
 from heldout.studies.improve_any_task.bench import Bench
 from heldout.studies.improve_any_task.gate_noise import gate_noise
 from heldout.studies.improve_any_task.kept_runs import keep_runs, kept_path, read_runs
 from heldout.studies.improve_any_task.main_table import pocket_part, simulated_part
-from heldout.studies.improve_any_task.plans import Plan, Sizes
+from heldout.studies.improve_any_task.plans import STARTS, Plan, Sizes
 from heldout.studies.keeping import Done, keep_part, write_overview
 from heldout.studies.page import page_text
 from heldout.studies.results import Part
@@ -49,6 +59,25 @@ def test_a_part_has_every_table_that_the_specification_asks_for(simulated: Part)
     assert starts == {"base", "instruct", "trained"}
     assert {claim.id for claim in simulated.claims} >= {"C2", "C4", "C6", "C8"}
     assert all(table.rows for table in simulated.tables)
+
+
+def test_the_introduction_names_the_arms_without_a_budget_and_counts_the_trainings_of_full(simulated: Part) -> None:
+    """Whatever a plan's sizes are made for."""
+    assert f"Every arm but `{TWICE}` and `{HARMFUL}`, which end after a fixed number of rounds" in simulated.intro
+    assert "may spend 1,100 processor seconds" in simulated.intro
+    attempts = next(table for table in simulated.tables if table.name == "attempts")
+    start, arm, count = (attempts.columns.index(name) for name in ("start", "arm", "measured"))
+    counted = ", ".join(f"{row[start]} {row[count]:.3g}" for row in attempts.rows if row[arm] == FULL)
+    assert f"so many children in it, on average: {counted}." in simulated.intro
+    assert "which is about" not in simulated.intro
+
+
+def test_an_arm_has_a_budget_or_a_fixed_number_of_rounds() -> None:
+    for start in STARTS:
+        for arm in (one for one in arms_of(start).values() if not one.of):
+            config = run_config(arm, start, TINY, seed=1)
+            assert (config.budget.cpu_s is None) == bool(arm.rounds)
+            assert config.budget.cpu_s == budget_s(arm, TINY)
 
 
 def test_equal_plans_leave_equal_parts(simulated: Part) -> None:
@@ -117,6 +146,7 @@ def test_the_page_calls_a_simulation_one_and_names_what_was_not_run(simulated: P
     assert "A mixture of all data at once may win." in page
     assert "--only b`" in page
     assert "A quick version" in page
+    assert not re.search(r"(?<!\w)-\d", page), "a minus is no hyphen"
     assert all(path.is_file() for path in paths)
     assert (tmp_path / "overstatement.svg").read_text(encoding="utf-8").count("(simulation)") >= 1
 

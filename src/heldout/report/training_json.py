@@ -32,7 +32,7 @@ _R = TypeVar("_R", bound=Record)
 
 class DatasetJson(Record):
     """One data set after the contamination check; a repair has the next attempt's number. So has an entry without a
-    digest, where the builder gave up: it is none of the round's `repairs`."""
+    digest, where the builder gave up or did not answer (`error` says why): it is none of the round's `repairs`."""
 
     attempt: int
     digest: str | None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from heldout.report.queries import SELECT, Means, payloads
-from heldout.report.training_rounds import STATES, TrainingRound
+from heldout.report.training_rounds import TrainingRound
 from heldout.store.events import CandidateAdded
 from heldout.store.training_events import TrainingEnded
 
@@ -38,7 +38,7 @@ class ModelRow:
     """Child minus parent, paired; None for the start and for a second seed, which no gate weighs."""
     interval: tuple[float, float] | None
     fate: str
-    """`start`, a word of `STATES`, or `not weighed` for a second seed."""
+    """`start`, the state of its round (`TrainingRound.state`), or `not weighed` for a second seed."""
 
 
 def lineage(connection: sqlite3.Connection, rounds: Sequence[TrainingRound], known: Means) -> tuple[ModelRow, ...]:
@@ -96,4 +96,4 @@ def _fate(added: CandidateAdded, own: TrainingRound | None) -> str:
         return "start"
     if added.index:
         return "not weighed"
-    return "open" if own is None or own.attempt is None else STATES[own.attempt.status]
+    return "open" if own is None else own.state

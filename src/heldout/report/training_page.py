@@ -201,7 +201,7 @@ def _rungs(training: TrainingHistory) -> list[RungShown]:
         RungShown(one, dataset, tuple(stage for stage in one.ladder if stage.attempt == dataset.attempt))
         for one in training.rounds
         for dataset in one.datasets
-        if dataset.recipe or not dataset.attempt  # one without is no repair: the builder gave up
+        if dataset.recipe or not dataset.attempt  # one without is no repair: the builder gave up, or did not answer
     ]
 
 

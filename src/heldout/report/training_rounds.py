@@ -64,7 +64,7 @@ class TrainingRound:
     diagnosed: Diagnosed | None = None
     weighed: StrategiesWeighed | None = None
     datasets: tuple[DatasetBuilt, ...] = ()
-    """The first, then one for each repair, and one where the builder gave up."""
+    """The first, then one for each repair, and one where the builder gave up or did not answer."""
     ladder: tuple[Preflighted, ...] = ()
     """Stages a and b of each of them, in the order in which they were run."""
     trainings: tuple[TrainingEnded, ...] = ()
@@ -141,7 +141,7 @@ class TrainingRound:
 
     @property
     def repairs(self) -> int:
-        """Times that data or config were mended after a failed check; a builder that gave up mended nothing."""
+        """Times that data or config were mended after a failed check; a builder that left no recipe mended nothing."""
         return max((one.attempt for one in self.datasets if one.recipe), default=0)
 
     @property

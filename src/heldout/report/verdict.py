@@ -38,13 +38,13 @@ def verdict(summary: RunSummary) -> Verdict:
 
 
 def lost_abilities(summary: RunSummary) -> tuple[str, ...]:
-    """A sentence for each report role on which trained weights are surely worse: the whole interval is below zero."""
+    """A sentence for each report role whose own verdict is that trained weights are worse."""
     if summary.training is None:
         return ()
     return tuple(
         f"Abilities were lost on {one_line(one.role, 40)}: {points(one.gain)} ({interval(one.interval)})."
         for one in summary.reports
-        if one.interval is not None and one.interval[1] < 0
+        if one.verdict == "worse"
     )
 
 

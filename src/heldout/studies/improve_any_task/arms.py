@@ -25,6 +25,7 @@ __all__ = [
     "WITHOUT_START",
     "Arm",
     "arms_of",
+    "budget_s",
     "run_config",
 ]
 
@@ -98,6 +99,13 @@ def arms_of(start: Start, *, few: tuple[str, ...] = ()) -> dict[str, Arm]:
     return chosen | (dict(_HARMFUL) if start == "instruct" else {}) | {TWICE: Arm(twice=True, rounds=1)}
 
 
+def budget_s(arm: Arm, sizes: Sizes) -> float | None:
+    """Processor seconds that a run of an arm may spend on its search; None where its number of rounds ends it."""
+    if arm.rounds:
+        return None
+    return sizes.budget_s * (_CAREFUL if arm.at_once else 1.0)
+
+
 def run_config(arm: Arm, start: Start, sizes: Sizes, *, seed: int) -> RunConfig:
     """The real loop; the seeds of run, world and learner vary together, so that arms of a seed share their tasks."""
     tasks = {
@@ -109,6 +117,7 @@ def run_config(arm: Arm, start: Start, sizes: Sizes, *, seed: int) -> RunConfig:
         "reports": {"retain": sizes.retain},
         "options": {"items": sizes.items, "retain": sizes.retain + sizes.retain // 2},
     }
+    cpu_s = budget_s(arm, sizes)
     changed: Mapping[str, Any] = {
         "loop": "improve_any_task",
         "seed": seed,
@@ -119,7 +128,7 @@ def run_config(arm: Arm, start: Start, sizes: Sizes, *, seed: int) -> RunConfig:
         "gate": {"kind": "net"},
         "noise": {"tasks": min(20, sizes.select), "simulations": 100, "disagreement": 0.1},
         "executor": {"kind": "inline"},
-        "budget": {} if arm.rounds else {"cpu_s": sizes.budget_s * (_CAREFUL if arm.at_once else 1.0)},
+        "budget": {} if cpu_s is None else {"cpu_s": cpu_s},
         "options": _options(arm, sizes),
     }
     return load_config([changed])

@@ -169,9 +169,13 @@ def path_of(one: Result) -> str:
 
 
 def _commonest(runs: Iterable[Result]) -> str:
+    """All of them where several are equally common; none where no two runs share one."""
     paths = Counter(path_of(one) for one in runs)
-    path, count = min(paths.items(), key=lambda one: (-one[1], one[0]))
-    return f"{path} ({count} of {paths.total()})"
+    most = max(paths.values())
+    if most == 1:
+        return f"no path occurs twice in {paths.total()} runs"
+    tied = sorted(path for path, count in paths.items() if count == most)
+    return f"{' and '.join(tied)} ({most} of {paths.total()}{' each' if len(tied) > 1 else ''})"
 
 
 def _stalls(arms: Arms, part: str, there: Iterable[str]) -> Claim:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from heldout.studies.improve_any_task.arms import arms_of
+from heldout.studies.improve_any_task.arms import FULL, arms_of, budget_s
 from heldout.studies.improve_any_task.bench import Bench
 from heldout.studies.improve_any_task.claims import claims_of
 from heldout.studies.improve_any_task.forgetting import retained_table
 from heldout.studies.improve_any_task.plans import STARTS, Plan, Start
 from heldout.studies.improve_any_task.plots import overstatement_plot
-from heldout.studies.improve_any_task.summaries import Arms
+from heldout.studies.improve_any_task.summaries import Arms, named
 from heldout.studies.improve_any_task.tables import (
+    Found,
     attempts_table,
     differences_table,
     dominant_table,
     gains_table,
+    measured,
     ordered,
+    without_budget,
 )
 from heldout.studies.improve_any_task.training_noise import noise_table
 from heldout.studies.improve_any_task.without_start import start_table
@@ -56,7 +59,7 @@ def _part(bench: Bench, name: str, title: str, starts: tuple[Start, ...], about:
         title=title,
         simulated=plan.sizes.simulated,
         quick=plan.quick,
-        intro=f"{about} {_sizes(plan, compared)}",
+        intro=f"{about} {_sizes(plan, found)}",
         tables=(
             gains_table(compared, name=f"gains{suffix}", simulated=plan.sizes.simulated),
             differences_table(compared, name=f"differences{suffix}"),
@@ -75,13 +78,24 @@ def _part(bench: Bench, name: str, title: str, starts: tuple[Start, ...], about:
     )
 
 
-def _sizes(plan: Plan, arms: Arms) -> str:
-    sizes = plan.sizes
+def _sizes(plan: Plan, found: Found) -> str:
+    sizes, arms = plan.sizes, found.compared
     runs = sum(len(runs.results) for given in arms.values() for runs in given.values() if not runs.arm.of)
     return (
         f"{sizes.train} diagnosis, {sizes.select} select, {sizes.audit} audit tasks; {sizes.steps} steps of 32 a "
-        f"training; every arm may spend {sizes.budget_s:,.0f} processor seconds on its search, which is about "
-        f"{sizes.trainings} trainings with their preflights. {plan.seeds} seeds from each start, {runs} runs in all; "
+        f"training. {_budgets(plan, found.every)} {plan.seeds} seeds from each start, {runs} runs in all; "
         "run, world and learner change together with the seed, and arms share them, so that differences are paired. "
         "The improver is the catalogue with rules, whose reported gains are invented, and false in part on purpose."
     )
+
+
+def _budgets(plan: Plan, every: Arms) -> str:
+    """What each arm may spend, and how many children that makes of full."""
+    sizes, free = plan.sizes, without_budget(every)
+    but = f" but {named(free)}, which end after a fixed number of rounds and have no budget," if free else ""
+    told = f"Every arm{but} may spend {sizes.budget_s:,.0f} processor seconds on its search"
+    at_once = {runs.name: runs.arm for given in every.values() for runs in given.values() if runs.arm.at_once}
+    for name, arm in at_once.items():
+        told += f" (`{name}`, whose steps are fixed beforehand, {budget_s(arm, sizes):,.0f})"
+    children = ", ".join(f"{start} {given[FULL].mean(measured):.3g}" for start, given in every.items())
+    return f"{told}; `{FULL}` trains and measures so many children in it, on average: {children}."

@@ -14,7 +14,20 @@ from heldout.studies.improve_any_task.plans import STARTS, Start
 from heldout.studies.improve_any_task.runs import Result
 from heldout.studies.seeds import Known, SeedRuns, over_seeds
 
-__all__ = ["NOTHING", "SAME", "ArmRuns", "Arms", "Known", "Measure", "both_starts", "known", "over", "share", "signed"]
+__all__ = [
+    "NOTHING",
+    "SAME",
+    "ArmRuns",
+    "Arms",
+    "Known",
+    "Measure",
+    "both_starts",
+    "known",
+    "named",
+    "over",
+    "share",
+    "signed",
+]
 
 Measure = Callable[[Result], float]
 
@@ -69,6 +82,12 @@ def both_starts(arms: Arms, name: str, measure: Measure) -> NDArray[np.float64]:
     columns: Sequence[NDArray[np.float64]] = [arms[start][name].values(measure) for start in STARTS if start in arms]
     found: NDArray[np.float64] = np.mean(columns, axis=0)
     return found
+
+
+def named(arms: Sequence[str]) -> str:
+    """Names of arms, in words."""
+    quoted = [f"`{name}`" for name in arms]
+    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
 
 
 def over(one: Known) -> str:

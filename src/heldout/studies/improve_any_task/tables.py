@@ -17,7 +17,7 @@ from heldout.studies.improve_any_task.leads import (
 from heldout.studies.improve_any_task.plans import STARTS
 from heldout.studies.improve_any_task.reading import EVALUATED
 from heldout.studies.improve_any_task.runs import Result
-from heldout.studies.improve_any_task.summaries import NOTHING, SAME, ArmRuns, Arms, both_starts
+from heldout.studies.improve_any_task.summaries import NOTHING, SAME, ArmRuns, Arms, both_starts, named
 from heldout.studies.tables import Cell, Table
 
 __all__ = [
@@ -26,7 +26,9 @@ __all__ = [
     "differences_table",
     "dominant_table",
     "gains_table",
+    "measured",
     "ordered",
+    "without_budget",
 ]
 
 _FIXED_STEPS = f" The steps of `{MIXTURE}` are fixed beforehand, so that it does not fill its budget"
@@ -50,6 +52,11 @@ def ordered(every: Arms) -> Found:
     compared = {start: {name: runs for name, runs in given.items() if name != TWICE} for start, given in every.items()}
     twice = {start: {name: given[name] for name in given if name == TWICE} for start, given in every.items()}
     return Found(every, compared, {start: given for start, given in twice.items() if given})
+
+
+def without_budget(arms: Arms) -> list[str]:
+    """The arms that are run for a fixed number of rounds, whatever that costs."""
+    return list(dict.fromkeys(runs.name for given in arms.values() for runs in given.values() if runs.arm.rounds))
 
 
 def gains_table(arms: Arms, *, name: str, simulated: bool) -> Table:
@@ -135,6 +142,7 @@ def _spent(one: Result) -> float:
 
 def attempts_table(arms: Arms, *, name: str, simulated: bool) -> Table:
     """How attempts ended, and what was spent."""
+    free = without_budget(arms)
     rows: list[tuple[Cell, ...]] = []
     for start, given in arms.items():
         for runs in given.values():
@@ -144,7 +152,7 @@ def attempts_table(arms: Arms, *, name: str, simulated: bool) -> Table:
             rows.append(
                 (
                     *(start, runs.name, runs.mean(lambda one: float(len(one.trail.attempts)))),
-                    *(runs.mean(lambda one: float(one.trail.count("accepted"))), runs.mean(_evaluated)),
+                    *(runs.mean(lambda one: float(one.trail.count("accepted"))), runs.mean(measured)),
                     runs.mean(lambda one: float(one.trail.count("preflight_failed"))),
                     runs.mean(lambda one: float(one.trail.failed - one.trail.count("preflight_failed"))),
                     *(wasted, runs.mean(lambda one: one.trail.spent_s)),
@@ -159,6 +167,7 @@ def attempts_table(arms: Arms, *, name: str, simulated: bool) -> Table:
             "which left the model as it was, the one that the budget ended among them; ± is one standard error over "
             "seeds."
             + (f"{_FIXED_STEPS}." if any(MIXTURE in given for given in arms.values()) else "")
+            + (f" The rounds of {named(free)} are fixed, and have no budget." if free else "")
             + (" Seconds are simulated for trainings." if simulated else "")
         ),
         columns=(
@@ -169,7 +178,8 @@ def attempts_table(arms: Arms, *, name: str, simulated: bool) -> Table:
     )
 
 
-def _evaluated(one: Result) -> float:
+def measured(one: Result) -> float:
+    """Attempts with a model that was put to the gate."""
     return float(one.trail.count(*EVALUATED))
 
 
