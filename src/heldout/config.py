@@ -286,12 +286,12 @@ class RunConfig(Record):
         return self
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file; `SetupError` names the line that does not parse."""
+def read_toml(path: Path, *, what: str = "config") -> dict[str, Any]:
+    """Read a TOML file; `SetupError` names the line that does not parse. `what` it should be, for messages."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as cause:
-        raise SetupError(f"cannot read the config {str(path)!r}: {cause.strerror}") from cause
+        raise SetupError(f"cannot read the {what} {str(path)!r}: {cause.strerror}") from cause
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
         raise SetupError(f"{str(path)!r} is not valid TOML: {cause}") from cause
 

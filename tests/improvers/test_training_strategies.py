@@ -143,7 +143,7 @@ def test_the_generic_library_says_its_own_numbers_and_not_how_they_compare_with_
 def test_unknown_libraries_and_ids_are_told_with_what_there_is() -> None:
     with pytest.raises(SetupError, match=r"no library of strategies 'nope'; there is formats, generic, or the path"):
         load_library("nope")
-    with pytest.raises(SetupError, match=r"cannot read the config"):
+    with pytest.raises(SetupError, match=r"cannot read the library of strategies 'absent.toml'"):
         load_library("absent.toml")
     with pytest.raises(SetupError, match=r"'generic' has no strategy 'magic'; it has references, "):
         load_library("generic").narrowed(without=["magic"])

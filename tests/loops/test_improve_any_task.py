@@ -239,6 +239,7 @@ class TestFinal:
         folder = world.finish(config, tmp_path / "run")
         (selected,) = of_kind(folder, "selected")
         assert [one["round"] for one in selected["finalists"]] == [0]
+        assert selected["rule"].endswith("where the gate takes it; the start wins ties, then the head")
         assert selected["final"] == finished(folder)["start"]
         untouched(folder)
 
@@ -251,6 +252,7 @@ class TestFinal:
         assert only_attempt(folder)["status"] == "rejected"
         assert done["final"] == only_attempt(folder)["candidate"] != done["start"]
         assert done["select_gain"] < -0.3
+        assert of_kind(folder, "selected")[0]["rule"].endswith("; the start is left out")
         (audit,) = (data for data in of_kind(folder, "audit") if data["role"] == "audit")
         assert audit["gain"] < -0.3, "what the paper's rule ships is audited like anything else"
 

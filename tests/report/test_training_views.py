@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from shown import printed, section, words
 from test_report_html import read
-from training_story import W1, Told, training_run
+from training_story import AGAIN, START, W1, Told, training_run
 
 from heldout.report import print_summary, run_json, summary, write_report
 from heldout.report.marks import Point
 from heldout.report.model_card import Origins, model_card
 from heldout.report.training_charts import Child, LossCurve, loss_plot, score_chart
 from heldout.store import Index, Journal, RunFolder
+from heldout.store.events import RunFinished
 from heldout.store.training_events import DatasetBuilt, TrustedHash
 from heldout.store.weights import WeightsOrigin
 
@@ -252,6 +253,32 @@ def test_where_the_final_is_the_start_the_views_say_that_nothing_was_measured(tm
     assert "(95 %)" not in told.partition("Overstatement")[0]
     assert "The final is the start, so nothing was measured." in section(write_report(folder).read_text(), "abilities")
     assert "nothing was measured" not in printed(training_run(tmp_path / "moved"))
+
+
+def test_of_a_start_that_stayed_the_card_claims_no_measured_gain_and_no_training(tmp_path: Path) -> None:
+    card = _card(training_run(tmp_path / "run", Told(moved=False)))
+    assert "The final is the start, so there was no gain to audit." in card
+    assert "the audit found" not in card
+    assert "training may have spoiled it" not in card
+
+
+def test_where_no_training_came_to_a_model_the_start_is_the_best_of_one(tmp_path: Path) -> None:
+    told = "No training came to a model that could be compared with it."
+    assert told in " ".join(printed(training_run(tmp_path / "none", Told(rounds=0, moved=False))).split())
+    assert told not in " ".join(printed(training_run(tmp_path / "run", Told(moved=False))).split())
+
+
+def test_a_final_that_is_the_second_training_of_a_recipe_is_said_to_be_one(run: RunFolder, tmp_path: Path) -> None:
+    told = "The final is the second training of round 1's recipe, with another seed: no round weighed it"
+    folder = training_run(tmp_path / "run", Told(audited=False))
+    done = RunFinished(
+        status="improved", stop_reason="", start=START.digest, final=AGAIN.digest, start_select=0.2,
+        final_select=0.7, elapsed_s=1.0,
+    )  # fmt: skip
+    with Journal.open(folder.events) as journal:
+        journal.append("run.finished", done)
+    assert told in " ".join(printed(folder).split())
+    assert told not in " ".join(printed(run).split())
 
 
 def test_the_terminal_names_where_the_model_lies_and_how_to_use_it(run: RunFolder, tmp_path: Path) -> None:

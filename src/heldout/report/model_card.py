@@ -86,8 +86,10 @@ def _measured(summary: RunSummary) -> Iterator[str]:
     audit, gains = summary.audit, summary.gains
     if audit is None:
         yield "**Nobody has checked the gain**: the audit role is still sealed."
-    elif audit.gain is None or audit.n_tasks == 0:
+    elif audit.gain is None or audit.n_tasks == 0 or audit.start == audit.final:
         yield "The final is the start, so there was no gain to audit."
+        yield from _notes(summary)
+        return
     else:
         yield (
             f"Audited gain over the start: **{points(audit.gain)}** ({audit.confidence * 100:.0f} % interval "
@@ -101,13 +103,18 @@ def _measured(summary: RunSummary) -> Iterator[str]:
         more = "as much as" if signed(gap) == "0.0" else f"{signed(gap)[1:]} {'more' if gap > 0 else 'less'} than"
         over = f", {more} the audit found"
     yield f"{believed}{over}."
+    yield from _notes(summary)
+
+
+def _notes(summary: RunSummary) -> Iterator[str]:
     yield from (f"Note: {one_line(note, 400)}" for note in summary.notes)
 
 
 def _elsewhere(summary: RunSummary, training: TrainingHistory) -> Iterator[str]:
-    measured = [one for one in summary.reports if one.gain is not None and one.n_tasks]
+    measured = [one for one in summary.reports if one.gain is not None and one.n_tasks and one.start != one.final]
     if not measured:
-        yield "Nothing: what else the model can or cannot do was not measured, and training may have spoiled it."
+        spoilt = "" if summary.start.digest == summary.final.digest else ", and training may have spoiled it"
+        yield f"Nothing: what else the model can or cannot do was not measured{spoilt}."
         return
     rows = [row for one in measured for row in _rows(one)]
     yield "| role | tasks | start | final | gain | interval |\n|---|--:|--:|--:|--:|--:|\n" + "\n".join(rows)

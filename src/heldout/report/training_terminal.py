@@ -39,6 +39,7 @@ def training_view(summary: RunSummary, training: TrainingHistory, *, folder: Pat
         _noise(training.noise),
         "" if training.trusted is None else training.trusted.sentence,
         "" if training.selected is None else f"Final selection: {one_line(training.selected.rule, 300)}.",
+        _second_seed(summary, training),
     ]
     parts += [_words(line) for line in lines if line]
     parts.append(_where(summary, training, folder))
@@ -106,12 +107,25 @@ def _noise(noise: TrainingNoise | None) -> str:
     )
 
 
+def _second_seed(summary: RunSummary, training: TrainingHistory) -> str:
+    final = training.model(summary.final.digest)
+    if final is None or final.kind != "second seed":
+        return ""
+    return (
+        f"The final is the second training of round {final.round}'s recipe, with another seed: no round weighed it, "
+        "and the better of two draws looks better than it is on the tasks that it was chosen by. The audit does not."
+    )
+
+
 def _where(summary: RunSummary, training: TrainingHistory, folder: Path | None) -> RenderableType:
     """Where the final model lies, and how it is used without Heldout."""
     weights = training.weights_of(summary.final.digest)
     run = one_line(summary.started.run, 80)
     if weights is None:
-        return _words("The final model is the start's: no training began with it.")
+        return _words(
+            "The final model is the start's own: nothing that was trained took its place. To use it without Heldout: "
+            f"heldout export {run} --to model --out DIR"
+        )
     place = f"weights/{weights}" if folder is None else f"{folder / 'weights' / weights}"
     title = "Final model, in the run's folder\n " if folder is None else "Final model "
     path = Text.assemble((title, "bold"), place, no_wrap=True, overflow="ignore", end="\n")

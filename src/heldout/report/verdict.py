@@ -26,12 +26,13 @@ def verdict(summary: RunSummary) -> Verdict:
     """Never praises a gain that was not audited."""
     if summary.audit is not None:
         found = _audited(summary.audit, summary.gains)
-        parts = (*lost_abilities(summary), found.detail, _stopped(summary))
+        parts = (*lost_abilities(summary), found.detail, _nothing_to_compare(summary), _stopped(summary))
         return Verdict(found.tone, found.headline, " ".join(part for part in parts if part))
     if summary.status == RUNNING:
         return Verdict("open", "This run has not finished.", _believed_only(summary.gains))
     if summary.start.digest == summary.final.digest:
-        return Verdict("same", _UNCHANGED, _stopped(summary))
+        parts = (_nothing_to_compare(summary), _stopped(summary))
+        return Verdict("same", _UNCHANGED, " ".join(part for part in parts if part))
     check = f"Check it with: heldout audit RUN (this one is {summary.started.run})"
     detail = " ".join(part for part in (_believed_only(summary.gains), _stopped(summary), check) if part)
     return Verdict("open", "The loop reports a gain that nobody has checked.", detail)
@@ -46,6 +47,13 @@ def lost_abilities(summary: RunSummary) -> tuple[str, ...]:
         for one in summary.reports
         if one.verdict == "worse"
     )
+
+
+def _nothing_to_compare(summary: RunSummary) -> str:
+    """Where no training gave a model, the start is the best of one."""
+    if summary.training is None or len(summary.training.models) > 1:
+        return ""
+    return "No training came to a model that could be compared with it."
 
 
 _UNCHANGED = "Nothing improved: the start is still the best that was found."

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from heldout.config import merge, read_toml
 from heldout.errors import ImproverError, SetupError
 from heldout.improvers.training_roles import Recipe
+from heldout.options import fields_at
 from heldout.records import Record
 from heldout.training import TrainConfig
 from heldout.training.builders import load_builder
@@ -131,7 +132,7 @@ def load_library(name: str) -> Library:
             "of your own (improver.options.library)"
         )
     where = f"the library {name!r}"
-    library = _checked(read_toml(Path(name)), where=where)
+    library = _checked(read_toml(Path(name), what="library of strategies"), where=where)
     _check_builders(library, where)
     return library
 
@@ -207,13 +208,5 @@ def _faults(cause: ValidationError, model: type[Record], *, under: tuple[str, ..
         told.append(f"{place}: {fault['msg'].removeprefix('Value error, ')}".removeprefix(": "))
         if fault["type"] in ("extra_forbidden", "missing"):
             table = ".".join(("strategy", *under, *map(str, fault["loc"][:-1])))
-            tables[table] = f"the keys of [{table}] are {', '.join(_keys(model, fault['loc'][:-1]))}"
+            tables[table] = f"the keys of [{table}] are {', '.join(fields_at(model, fault['loc'][:-1]))}"
     return "; ".join((*told, *tables.values()))
-
-
-def _keys(model: type[Record], place: tuple[int | str, ...]) -> Collection[str]:
-    """What the table at this place may hold."""
-    for name in place:
-        inner = model.model_fields[str(name)].annotation
-        model = inner if isinstance(inner, type) and issubclass(inner, Record) else model
-    return model.model_fields.keys()

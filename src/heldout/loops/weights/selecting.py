@@ -29,10 +29,11 @@ def select_final(search: WeightsSearch) -> tuple[Scored, Scored]:
     finalists = _finalists(search, fresh=fresh)
     if len(finalists) == 1 or not fresh:
         compared = finalists
-        rule = "highest recorded score (the solver is deterministic); the start wins ties, then the head"
+        rule = "highest recorded score (the solver is deterministic), a model that is no head where the gate takes it"
     else:
         compared = [(number, _fresh(search, scored)) for number, scored in finalists]
-        rule = "highest fresh score; the start wins ties, then the head"
+        rule = "highest fresh score"
+    rule += "; the start wins ties, then the head" if search.options.keep_start else "; the start is left out"
     best = _first_unbeaten(compared)
     _record(search, finalists, compared, best, rule=rule)
     if search.options.keep_weights == "finalists":
