@@ -239,7 +239,7 @@ class TestFinal:
         folder = world.finish(config, tmp_path / "run")
         (selected,) = of_kind(folder, "selected")
         assert [one["round"] for one in selected["finalists"]] == [0]
-        assert selected["rule"].endswith("where the gate takes it; the start wins ties, then the head")
+        assert selected["rule"].endswith("must pass the gate too; the start wins ties, then the head")
         assert selected["final"] == finished(folder)["start"]
         untouched(folder)
 

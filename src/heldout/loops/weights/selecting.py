@@ -29,7 +29,7 @@ def select_final(search: WeightsSearch) -> tuple[Scored, Scored]:
     finalists = _finalists(search, fresh=fresh)
     if len(finalists) == 1 or not fresh:
         compared = finalists
-        rule = "highest recorded score (the solver is deterministic), a model that is no head where the gate takes it"
+        rule = "highest recorded score (the solver is deterministic); any model but the head must pass the gate too"
     else:
         compared = [(number, _fresh(search, scored)) for number, scored in finalists]
         rule = "highest fresh score"
