@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -38,10 +39,20 @@ def order(tmp_path: Path, parent: Path, **changes: object) -> Path:
         seed=one.seed,
         work=str(one.work),
         steps=None,
+        endless=False,
         bases={},
     )
     (one.work / "job.json").write_text(told.model_dump_json())
     return one.work / "job.json"
+
+
+def test_a_job_on_disk_is_the_job(tmp_path: Path, parent: Path) -> None:
+    one = replace(job(tmp_path, parent), steps=3, bases={"b": tmp_path / "base"}, endless=True)
+    told = WorkerJob(
+        function="m:f", owner=1, parent=str(parent), examples=one.examples, config=one.config, seed=one.seed,
+        work=str(one.work), steps=3, bases={"b": str(tmp_path / "base")}, endless=True,
+    )  # fmt: skip
+    assert WorkerJob.model_validate_json(told.model_dump_json()).job() == one
 
 
 def launched(watched: psutil.Process) -> list[psutil.Process]:

@@ -42,6 +42,8 @@ class Fit:
     steps: int | None = None
     projected: Spend = field(default_factory=Spend)
     """Seconds that a short run lets expect; none where there was none."""
+    endless: bool = False
+    """See `TrainingJob.endless`."""
 
 
 @dataclass(slots=True)
@@ -109,7 +111,7 @@ class Trainings:
             work=wanted.work,
             steps=wanted.steps,
             bases={digest: store.path(digest) for digest in store.ancestry(wanted.parent)},
-            endless=True,
+            endless=wanted.endless,
         )
 
     def _tell_earlier(self, wanted: Fit, trainer: Trainer, job: TrainingJob) -> None:

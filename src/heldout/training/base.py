@@ -41,7 +41,7 @@ class TrainingJob:
     bases: Mapping[str, Path] = field(default_factory=dict)
     """Folders of the weights that adapters refer to, by digest."""
     endless: bool = False
-    """Train answers that do not end where evaluation stops too; a loop leaves the look for that to its ladder."""
+    """Train answers that do not end where evaluation stops too: a ladder looks for that itself, where it is on."""
 
     @property
     def last(self) -> int:

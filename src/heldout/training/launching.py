@@ -46,7 +46,7 @@ class WorkerJob(Record):
     work: str
     steps: int | None
     bases: Mapping[str, str]
-    endless: bool = False
+    endless: bool
 
     def job(self) -> TrainingJob:
         """As a trainer takes it."""

@@ -38,6 +38,7 @@ def fit(search: WeightsSearch, prepared: Prepared, number: int, *, repeat: int =
             work=work,
             purpose="training",
             projected=prepared.projected,
+            endless=True,
         )
         known = {
             "round": number,

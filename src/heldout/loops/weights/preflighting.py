@@ -142,6 +142,7 @@ def _stage_b(search: WeightsSearch, attempt: _Attempt) -> Preflighted:
         work=work,
         purpose="preflight",
         steps=steps,
+        endless=True,
     )
     spend = Spend()
     try:
